@@ -22,3 +22,16 @@ def distance(ours, theirs):
     difference = np.linalg.norm(np.asarray(ours, float) - theirs)
     size = np.linalg.norm(theirs)
     return difference / size if size else difference
+
+
+def close(found, expected):
+    """Returns whether two trees of JSON are equal up to rounding."""
+    if isinstance(expected, float):
+        return np.isclose(found, expected, rtol=2e-5, atol=2e-6)
+    if isinstance(expected, dict):
+        return found.keys() == expected.keys() and all(
+            close(found[name], expected[name]) for name in expected
+        )
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(close, found, expected))
+    return found == expected

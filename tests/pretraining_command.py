@@ -42,17 +42,14 @@ _ROOT = pathlib.Path(__file__).parent.parent
 def text(num_documents=120):
     """Returns documents of made-up sentences, the same in every call."""
     rng = random.Random(0)
-    words = [
-        "".join(rng.choices("abcdefgh", k=rng.randint(2, 7))) for _ in "x" * 200
-    ]
-
-    def sentence():
-        return " ".join(rng.choices(words, k=rng.randint(4, 14))) + "."
-
-    documents = (
-        "\n".join(sentence() for _ in range(rng.randint(2, 9)))
+    words = ["".join(rng.choices("abcdefgh", k=5)) for _ in range(200)]
+    documents = [
+        "\n".join(
+            " ".join(rng.choices(words, k=rng.randint(4, 14))) + "."
+            for _ in range(rng.randint(2, 9))
+        )
         for _ in range(num_documents)
-    )
+    ]
     return "\n\n".join(documents) + "\n"
 
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from electra_tf.util import distribution
 
-_SECONDS = 30
 _WORKERS = distribution.Workers
 
 
@@ -17,7 +16,7 @@ class Meeting:
     def __init__(self, count):
         self.count = count
         self.thread_local = threading.local()
-        self.barrier = threading.Barrier(count, timeout=_SECONDS)
+        self.barrier = threading.Barrier(count, timeout=30)
         self.rows = [None] * count
 
     def gather(self, numbers):
@@ -29,13 +28,10 @@ class Meeting:
 
     def workers(self, strategy):
         """Stands in for `distribution.Workers`."""
-        fake_workers = _WORKERS(strategy)
-        fake_workers.number, fake_workers.count = (
-            self.thread_local.number,
-            self.count,
-        )
-        fake_workers.gather = self.gather
-        return fake_workers
+        fake = _WORKERS(strategy)
+        fake.number, fake.count = self.thread_local.number, self.count
+        fake.gather = self.gather
+        return fake
 
     def run(self, work):
         """Runs `work(number)` in each thread; returns results or exceptions."""

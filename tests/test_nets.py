@@ -6,7 +6,7 @@ files, trials of fine-tuning, and a pre-training run stopped after one update.
 
 import json
 
-import golden_runs
+import golden_arrays
 import keras
 import nets
 import numpy as np
@@ -22,7 +22,7 @@ ANSWERS = json.loads((nets.WRITTEN / "answers.json").read_text("utf-8"))
 
 
 def _check(found, expected):
-    assert golden_runs.close(json.loads(json.dumps(found)), expected)
+    assert golden_arrays.close(json.loads(json.dumps(found)), expected)
 
 
 @pytest.mark.parametrize("packing", nets.PACKINGS)

@@ -130,15 +130,19 @@ def test_a_job_that_loses_a_worker_ends_with_the_same_bits(
 
 
 @pytest.mark.faults
-def test_a_signal_to_one_worker_stops_all_with_a_checkpoint(data_dir):
-    job = _Job(data_dir, "stopped")
-    command.wait_for_step(job.process, data_dir, "stopped", 5)
-    job.kill(1, "SIGTERM")
+@pytest.mark.parametrize("receiver", ["worker", "launcher"])
+def test_a_signal_stops_all_with_a_checkpoint(data_dir, receiver):
+    job = _Job(data_dir, receiver)
+    command.wait_for_step(job.process, data_dir, receiver, 5)
+    if receiver == "worker":
+        job.kill(1, "SIGTERM")
+    else:
+        job.process.send_signal(signal.SIGTERM)
     output = job.end(ExitCode.STOPPED_BY_SIGNAL)
     assert "Restart" not in output
     found = re.findall(r"checkpoint of step (\d+) is saved", output)
     assert len(found) == 2 and len(set(found)) == 1
-    path = data_dir / f"models/stopped/model.ckpt-{found[0]}.index"
+    path = data_dir / f"models/{receiver}/model.ckpt-{found[0]}.index"
     assert path.exists()
 
 

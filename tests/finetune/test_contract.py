@@ -4,7 +4,7 @@ import dataclasses
 import json
 import lzma
 
-import golden_runs
+import golden_arrays
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -125,7 +125,7 @@ def test_a_task_reads_featurizes_scores_and_writes_answers(name, tmp_path):
     answers = task.answers(outputs, examples)
     assert [answer["eid"] for answer in answers] == [0, 1]
     found = json.loads(json.dumps(task.answers(padded, examples)))
-    assert golden_runs.close(found, json.loads(json.dumps(answers)))
+    assert golden_arrays.close(found, json.loads(json.dumps(answers)))
     for split in (*task.dev_splits, *task.test_splits):
         files = task.output_files(split, answers)
         assert all("." in name for name in files)

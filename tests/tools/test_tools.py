@@ -1,4 +1,4 @@
-"""The accelerator check on a CPU, studies, and every example."""
+"""The launcher, the accelerator check on a CPU, studies, and every example."""
 
 import json
 import runpy
@@ -7,6 +7,7 @@ import sys
 import warnings
 
 import accelerator_check
+import launch_local
 import pytest
 import studies
 import study_report
@@ -20,6 +21,45 @@ STUDIES = [path for path in SHIPPED if path != studies.PROBES]
 
 def stem(path):
     return path.stem
+
+
+WORKER = """
+import json, os, pathlib, signal, sys, time
+number = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+log = pathlib.Path(sys.argv[1], str(number))
+with log.open("a") as f:
+    f.write("start\\n")
+if log.read_text() == "start\\n":
+    if number == 1:
+        {}
+    while not log.with_name("1").exists():
+        time.sleep(0.02)
+    time.sleep(0.3)
+    sys.exit(7)
+"""
+KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
+
+
+@pytest.mark.parametrize(
+    ("failure", "restarts", "starts", "code"),
+    [
+        (KILLED, 1, 2, 0),
+        (KILLED, 0, 1, 137),
+        ("sys.exit(1)", 2, 2, 0),
+        ("sys.exit(2)", 2, 1, 2),
+        ("sys.exit(42)", 2, 1, 42),
+    ],
+)
+def test_failures_that_may_pass_start_all_again(
+    tmp_path, failure, restarts, starts, code
+):
+    """The other workers end with exit code 7, as those that lost one do."""
+    work = WORKER.format(failure)
+    command = [sys.executable, "-S", "-c", work, str(tmp_path)]
+    found = launch_local.launch(command, num_workers=3, max_restarts=restarts)
+    assert found == code
+    counts = [path.read_text().count("start") for path in tmp_path.iterdir()]
+    assert counts == [starts] * 3
 
 
 @pytest.mark.slow
