@@ -16,6 +16,7 @@ from electra_tf.finetune.experiment import (
     TaskData,
     read_task,
 )
+from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.util import seeds
 
 
@@ -36,6 +37,8 @@ def test_letter_case_is_that_of_pre_training_unless_flags_are_given(tmp_path):
     for leaves, expected in (({}, False), ({"do_lower_case": "true"}, True)):
         read = _read(tmp_path, **leaves)
         assert (read.do_lower_case, read.strip_accents) == (expected, True)
+        (ids,) = TextTokenizer.of(read).tokenize(["Good"])
+        assert (ids == tiny.VOCABULARY.unk_id) == (not expected)
 
 
 RATES = {"learning_rate": 5e-4, "layerwise_lr_decay": 0.5}

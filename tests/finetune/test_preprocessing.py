@@ -1,9 +1,6 @@
 """From texts to rows of ids, and to the batches of training and evaluation."""
 
-import dataclasses
-
 import numpy as np
-import pytest
 import tiny_finetuning as tiny
 
 from electra_tf.finetune import preprocessing
@@ -32,19 +29,6 @@ def test_rows_of_texts_and_pairs_truncate_the_first_text(monkeypatch):
             )
             np.testing.assert_equal(row, expected)
             assert {x.dtype for x in row.values()} == {np.dtype(np.int32)}
-
-
-@pytest.mark.parametrize(
-    ("switch", "token"), [(False, "[UNK]"), (None, "good")]
-)
-def test_case_and_accents_are_dropped_unless_the_weights_say_otherwise(
-    switch, token
-):
-    weights = dataclasses.replace(
-        tiny.weights(), do_lower_case=switch, strip_accents=switch
-    )
-    (ids,) = TextTokenizer.of(weights).tokenize(["Good"])
-    assert ids.tolist() == [tiny.VOCABULARY.ids[token]]
 
 
 SIZES = (3, 12, 5, 9, 2, 7, 11)
