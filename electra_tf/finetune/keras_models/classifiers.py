@@ -95,7 +95,7 @@ class TextModel(TaskModel):
         if isinstance(x, tf.data.Dataset):
             return super().predict(x, **arguments)
         rows = sorted(self.rows(x), key=lambda row: len(row["input_ids"]))
-        data = self._batches(rows, batch_size, by_length=True)
+        data = self._batches(rows, batch_size, True)
         order = np.argsort([row["eid"] for row in rows])
         return super().predict(data, **arguments)[order]
 

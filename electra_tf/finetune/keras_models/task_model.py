@@ -2,7 +2,7 @@
 
 import abc
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import keras
@@ -159,21 +159,29 @@ class TaskModel(ElectraModel, abc.ABC):
         **arguments: Any,
     ) -> keras.callbacks.History:
         """Trains; see the class, and `keras.Model.fit`."""
-        size = validation_batch_size or batch_size
-        if validation_data is not None:
-            is_data = isinstance(validation_data, tf.data.Dataset)
-            parts = (validation_data,) if is_data else validation_data
-            validation_data = self._data(*parts, batch_size=size)
-        if isinstance(x, tf.data.Dataset):
-            data = self.read_batches(x)
-        else:
-            rows = self._rows(x, y, sample_weight)
-            if validation_split and validation_data is None:
-                cut = int((rows[-1]["eid"] + 1) * (1 - validation_split))
-                held_out = [row for row in rows if row["eid"] >= cut]
-                rows = [row for row in rows if row["eid"] < cut]
-                validation_data = self._batches(held_out, size, by_length=True)
-            data = self._batches(rows, batch_size, shuffle=shuffle)
+        held_out = {
+            "batch_size": validation_batch_size or batch_size,
+            "by_length": True,
+        }
+        inputs = None
+        if isinstance(validation_data, tf.data.Dataset):
+            validation_data = self.read_batches(validation_data)
+        elif validation_data is not None:
+            validation_data = self.dataset(*validation_data, **held_out)
+        elif validation_split:
+            inputs = range(int(len(y) * (1 - validation_split)))
+            last = range(len(inputs), len(y))
+            validation_data = self.dataset(
+                x, y, sample_weight, inputs=last, **held_out
+            )
+        data = self.dataset(
+            x,
+            y,
+            sample_weight,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            inputs=inputs,
+        )
         if class_weight:
             number = self.classes.number
             class_weight = {number(k): x for k, x in class_weight.items()}
@@ -196,77 +204,61 @@ class TaskModel(ElectraModel, abc.ABC):
         **arguments: Any,
     ) -> float | list[float] | dict[str, float]:
         """Computes loss and metrics; see the class."""
-        data = self._data(x, y, sample_weight, batch_size=batch_size)
+        data = self.dataset(
+            x, y, sample_weight, batch_size=batch_size, by_length=True
+        )
         return super().evaluate(data, **arguments)
 
     def predict(
         self, x: Any, batch_size: int = BATCH_SIZE, **arguments: Any
     ) -> Any:
         """Computes the outputs of each row; see the class."""
-        if not isinstance(x, tf.data.Dataset):
-            x = self.dataset(x, batch_size=batch_size)
-        return super().predict(self.read_batches(x), **arguments)
+        data = self.dataset(x, batch_size=batch_size)
+        return super().predict(data, **arguments)
 
     def dataset(
         self,
         x: Any,
         y: Any = None,
+        sample_weight: Sequence[float] | None = None,
         *,
         batch_size: int = BATCH_SIZE,
         shuffle: bool = False,
-        sample_weight: Sequence[float] | None = None,
+        by_length: bool = False,
+        inputs: Collection[int] | None = None,
     ) -> tf.data.Dataset:
-        """Makes the batches of `fit`: inputs, with targets and weights if any.
+        """Makes batches: inputs, with targets and weights if there are any.
 
-        Args: as for `fit`.
+        With `by_length`, rows are in the order of their lengths and padded to
+        the longest of a batch. `inputs` numbers the inputs to use, by default
+        all. Other arguments are those of `fit`.
         """
-        rows = self._rows(x, y, sample_weight)
-        return self._batches(rows, batch_size, shuffle=shuffle)
-
-    def read_batches(self, data: tf.data.Dataset) -> tf.data.Dataset:
-        """Converts batches as `dataset` makes them, or a user's."""
-        return data
-
-    def _data(
-        self,
-        x: Any,
-        y: Any = None,
-        sample_weight: Sequence[float] | None = None,
-        *,
-        batch_size: int,
-    ) -> tf.data.Dataset:
-        """Makes the batches of an evaluation."""
         if isinstance(x, tf.data.Dataset):
             return self.read_batches(x)
-        rows = self._rows(x, y, sample_weight)
-        return self._batches(rows, batch_size, by_length=True)
-
-    def _rows(
-        self,
-        x: Any,
-        y: Any = None,
-        sample_weight: Sequence[float] | None = None,
-    ) -> list[dict[str, Any]]:
-        """Makes rows, with their weights if there are any."""
         rows = [dict(row) for row in self.rows(x, y)]
         if sample_weight is not None:
             if len(sample_weight) != rows[-1]["eid"] + 1:
                 raise ValueError("Inputs and their weights differ in number.")
             for row in rows:
                 row[WEIGHT] = row.get(WEIGHT, 1.0) * sample_weight[row["eid"]]
-        return rows
+        if inputs is not None:
+            rows = [row for row in rows if row["eid"] in inputs]
+        if by_length:
+            rows.sort(key=lambda row: len(row["input_ids"]))
+        return self._batches(rows, batch_size, by_length, shuffle)
+
+    def read_batches(self, data: tf.data.Dataset) -> tf.data.Dataset:
+        """Converts batches as `dataset` makes them, or a user's."""
+        return data
 
     def _batches(
         self,
         rows: Sequence[Row],
         batch_size: int,
-        *,
         by_length: bool = False,
         shuffle: bool = False,
     ) -> tf.data.Dataset:
-        """Batches rows: padded to the longest of all, or sorted by length."""
-        if by_length:
-            rows = sorted(rows, key=lambda row: len(row["input_ids"]))
+        """Batches rows, padded to the longest of all or of the batch."""
         names = {*IDS, *self.OPTIONAL_INPUTS, self.TARGET, WEIGHT}
         features = Features(
             {name: row[name] for name in names & row.keys()} for row in rows
