@@ -6,15 +6,10 @@ A pair is an object of a .jsonl line or a .json list, as in BLiMP:
      "sentence_bad": "Who should Derek hug Richard after shocking?",
      "UID": "adjunct_island", "linguistics_term": "island_effects"}
 
-Without a UID, each file is a paradigm; without a linguistics_term, each
-paradigm is a phenomenon. Accuracy is the share of pairs whose good sentence has
-the higher score; equal scores count half. The accuracy on a phenomenon is the
-mean over its paradigms, as in the paper; the overall accuracy is the mean over
-all paradigms.
-
-Intervals: Wilson's for a paradigm; for the whole, a bootstrap over paradigms,
-since the pairs of a paradigm are made from one template and say nothing about
-others.
+By default each file is a paradigm, each paradigm a phenomenon. Accuracy is the
+share of pairs whose good sentence has the higher score; equal scores count
+half. On a phenomenon, and overall, it is the mean over paradigms, which the
+overall interval resamples: the pairs of a paradigm are made from one template.
 
 Source: Warstadt et al., 2020 (BLiMP).
 """

@@ -5,10 +5,8 @@
                             exchanged, from the mean of its words' states
 
 A logistic regression of each layer is fitted on --dev and scored on --test; a
-fifth of the --dev sentences, held out from the fit, chooses the best layer.
-Beside the model stand an untrained encoder of the same sizes and the most
-frequent label of each word. A word's state is its first word piece's.
-Sentences longer than a row of any of the models are left out.
+fifth of the --dev sentences, held out from the fit, chooses the best layer. A
+word's state is its first word piece's.
 
 Linear centred kernel alignment (CKA) is the Hilbert-Schmidt independence
 criterion (HSIC) of two layers, divided by the root of the product of their own.

@@ -6,21 +6,14 @@ Each n-best list is an object, in a .json list or on a .jsonl line:
      "reference": "the chef ate", "scores": [-0.2, -0.3]}
 
 Hypotheses come best first, with or without the recogniser's scores, higher is
-better. The names of HyPoradise, `input` and `output`, with `score` or
-`am_score`, are also read. Words are compared without normalization: give
-hypotheses and references the same case and punctuation.
-
-Each system chooses the hypothesis with its greatest value, of equal ones the
-first. Values are scores of the model, the recogniser's, or
+better. The field names of HyPoradise are also read. Each system chooses the
+hypothesis with its greatest value, of equal ones the first: a score of the
+model, the recogniser's, or
 
     score of the recogniser + w * score of the model
 
-with the w of `WEIGHTS` that has the lowest word error rate on the dev lists,
-the smallest one on ties; 0 is the recogniser alone. Intervals are bootstrapped
-over utterances, with the same samples for all systems, so that differences are
-paired.
-
-    word error rate = errors / words of the references
+with the w of `WEIGHTS` that has the lowest word error rate on the dev lists.
+Intervals resample utterances, the same for all systems.
 
 Source: Salazar et al., 2020 (log-linear interpolation); Chen et al., 2023
 (HyPoradise).

@@ -1,19 +1,15 @@
 """Tokenizers as TensorFlow graphs, for data pipelines and exported models.
 
-The ids of word pieces are those of the original's tokenizer in Python.
-tensorflow-text splits words and finds the pieces; its own normalization differs
-from the original's, so the text is normalized here. That takes longer than
-tokenization, and most lines of English text only need lower-casing: a regular
-expression recognizes them. SentencePiece models do all of that themselves.
+The ids of word pieces are those of the original's tokenizer in Python, whose
+normalization differs from tensorflow-text's: text is normalized here, unless a
+regular expression finds that it only needs lower-casing.
 
-Differs from the reference in rare characters, as each side has its own version
-of Unicode. Here, with any version of Python: 15.0 determines which code points
-are assigned (others are dropped), 13.0 how to lower-case.
+Differs in rare characters: Unicode 15.0 determines here which code points are
+assigned (others are dropped), 13.0 how to lower-case.
 
-Token spans are characters of the user's own string, in order and without
-overlap. Characters that the tokenizer drops inside a word (an accent, a soft
-hyphen) belong to the token before them, or else to the first. A character that
-becomes several tokens, as a Hangul syllable may, belongs to the first of them.
+Token spans are in order and do not overlap. Characters that the tokenizer drops
+inside a word belong to the token before them, or else to the first; a character
+that becomes several tokens belongs to the first of them.
 """
 
 import functools

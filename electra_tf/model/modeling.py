@@ -1,13 +1,8 @@
 """The encoder: embeddings, then Transformer blocks as in BERT.
 
-Read it from top to bottom and you know the network. Discriminator and
-generator are two encoders of different width over (by default) one set of
-embedding tables; `networks.py` puts the heads of `heads.py` on them.
-
-The documents of a packed row are numbered 1, 2, ... from left to right in
-`input_mask`; padding has 0. So a row of one document has the mask of BERT.
-Tokens attend to their own document alone. Differs: neither the paper nor the
-original packs rows.
+The documents of a packed row are numbered 1, 2, ... in `input_mask`; padding
+has 0. Tokens attend to their own document alone. Differs: neither the paper nor
+the original packs rows.
 
 Letters in shapes: B rows, L tokens in a row, A heads, d width of a head, E
 embedding, H hidden, F feed-forward, V vocabulary.

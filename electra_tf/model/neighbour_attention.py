@@ -1,16 +1,11 @@
 """Initialization for small budgets: each head attends to one neighbour.
 
-With the original's initial weights attention is uniform, and heads need
-thousands of updates to find out that near words matter. Here head h initially
-attends to offset -1, +1, -2, +2, ... tokens, or, in an encoder that reads in
-one direction, to the nearest tokens on that side.
-
-How: position embeddings start as waves of evenly spaced frequencies, or nearly
-so, so that a shift by n tokens is a rotation R(n) and different positions are
-nearly orthogonal. The key kernel K stays random, the query kernel starts as
-R(n)' K, seen through the projection P of the embeddings where there is one.
-In the first layer of a small encoder a head gives its neighbour in a row of 128
-random words .23 to .26 of its attention, where uniform attention would be .008.
+Position embeddings start as waves of nearly even frequencies, so that a shift
+by n tokens is a rotation R(n). The key kernel K stays random, the query kernel
+starts as R(n)' K, seen through the projection P of the embeddings if any. In
+the first layer of a small encoder a head gives its neighbour .23 to .26 of its
+attention, where uniform attention would be .008 and finding neighbours takes
+thousands of updates.
 
 Differs: neither the paper nor the original has it.
 """

@@ -1,18 +1,14 @@
 """Pseudo-log-likelihood of each token, from one forward pass.
 
-Electric:
-
-    log p(x_t | others) = -E(x)_t                           (unnormalised)
-
-ELECTRA with two towers, with D the discriminator's probability that a token is
-real, q that of the towers, and k of m candidates in a row replaced:
+Electric: log p(x_t | others) = -E(x)_t, unnormalised. ELECTRA with two towers,
+with D the discriminator's probability that a token is real, q that of the
+towers, and k of m candidates in a row replaced:
 
     p(x_t | others) = D q / (a (1 - D) + q),   a = (m - k) / k
 
-The optimal D is a function of the data's p, solved here for p; a sample that
-equals the original token counts as real. Differs: the paper has a = (1 - p) / p
-with p the `mask_prob`; in long rows that is the same. [CLS], [SEP], [MASK] and
-padding are never replaced in training, so they have no score.
+A sample that equals the original token counts as real. Differs: the paper has
+a = (1 - p) / p with p the `mask_prob`; in long rows that is the same. Tokens
+that are never replaced in training, as [CLS], have no score.
 
 Source: Clark et al., 2020 (Electric), sections 2 and 4; ELECTRA paper, appendix
 G, whose formula is derived here.

@@ -1,17 +1,13 @@
 """A two-tower generator: two encoders, one for each direction.
 
-The left-to-right tower's state at t depends on the tokens up to t, the right-
-to-left tower's on those from t on. Token t is predicted from the first tower's
-state at t - 1 and the second's at t + 1, so that each token of a clean text is
-predicted from all others in one pass, without masks.
+Token t is predicted from the left-to-right tower's state at t - 1 and the
+right-to-left tower's at t + 1: each token of a clean text from all others in
+one pass, without masks. As in the original, states roll around the ends of a
+row, where nothing is predicted. Differs: in rows of several documents, states
+of a neighbouring document are replaced by zeros.
 
-Differs: as in the original, states roll around the ends of a row, so that the
-states for [CLS], for the final [SEP] and for padding may depend on the token
-itself. These are never predicted or replaced. In rows of several documents, a
-state of a neighbouring document is replaced by zeros.
-
-Source: Clark et al., 2020, "Pre-Training Transformers as Energy-Based Cloze
-Models" (Electric), section 2.3; the original's run_pretraining.py.
+Source: Clark et al., 2020 (Electric), section 2.3; the original's
+run_pretraining.py.
 """
 
 import keras

@@ -1,9 +1,8 @@
 """The softmax over the vocabulary at many positions, in blocks.
 
-All logits of a batch are B L V numbers: 2 GB for 128 rows of 128 tokens, 16 GB
-for 256 rows of 512. A loss at every token needs only the logarithm of each
-softmax's denominator, so blocks of K of the M positions are computed one after
-the other, and once more for the gradient: a third more arithmetic.
+All logits of 256 rows of 512 tokens are 16 GB. A loss at every token needs only
+the logarithm of each denominator, so blocks of K of the M positions are
+computed one after the other, and once more for the gradient.
 """
 
 from collections.abc import Callable

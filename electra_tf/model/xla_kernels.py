@@ -1,10 +1,9 @@
 """The operations between two matrix products, compiled by XLA for a CPU.
 
-A chain of operations that XLA compiles passes over memory once or twice, not
-once for each. XLA's matrix products on CPUs are slow, so each chain between two
-of them is a kernel of its own. Where XLA compiles the whole step, kernels are
-inlined. A kernel is compiled once for each shape, which takes a tenth of a
-second: kernels are used only for large tensors of static shape.
+A compiled chain of operations passes over memory once or twice, not once for
+each; XLA's matrix products on CPUs are slow, so each chain is a kernel of its
+own. It is compiled once for each shape, in a tenth of a second: kernels are
+used only for large tensors of static shape.
 """
 
 import functools
