@@ -152,9 +152,8 @@ class FinetuningModel(UpdatedModel):
             replica = tf.distribute.get_replica_context()
             size = tf.shape(batch["input_ids"])[0] // count
             start = replica.replica_id_in_sync_group % count * size
-            return compute(
-                {k: x[start : start + size] for k, x in batch.items()}
-            )
+            mine = slice(start, start + size)
+            return compute({name: x[mine] for name, x in batch.items()})
 
         def of_batch(batch: Batch) -> dict[str, tf.Tensor]:
             outputs = strategy.run(of_replica, args=(batch,))

@@ -32,8 +32,7 @@ from electra_tf.util.flags import flatten
 _LOWER_IS_BETTER = ("loss", "mse")
 _SHARED = training_utils.SHARED_FIELDS | {"model_name", "num_trials"}
 
-Results = Sequence[Mapping[str, Any]]
-"""The results of trials, as in `result.json`."""
+Results = Sequence[Mapping[str, Any]]  # of trials, as in `result.json`
 
 
 @distribution.naming_lost_workers()
@@ -232,9 +231,7 @@ def _statistics(name: str, values: Sequence[float]) -> dict[str, float]:
 
 def table(title: str, results: Results) -> str:
     """Formats a line for each metric, a column for each trial and statistic."""
-    statistics = []
-    if len(results) > 1:
-        statistics = ["median", "mean", "std", "best"]
+    statistics = ["median", "mean", "std", "best"] * (len(results) > 1)
     trials = [f"trial {result['trial']}" for result in results]
     rows = [[title, *trials, *statistics]]
     for split, metrics in summarize(results).items():

@@ -66,7 +66,6 @@ class Trial:
         self.model_dir = self.directory / TRIAL_MODEL  # of the chosen weights
         self.seed = config.training.seed + number - 1
         self.seed += restart * _RESTART_SEED_STEP
-        self.tasks = [data.task for data in experiment.tasks]
         self.is_chief = distribution.is_chief(experiment.strategy)
         self.evaluations: list[dict[str, Any]] = []
         self.result: dict[str, Any] = {}
@@ -84,7 +83,16 @@ class Trial:
         if self.is_chief:
             lock = files.lock_directory(self.directory, "lock")
         with lock:
-            self._check_inputs()
+            path = self.directory / CONFIG_FILE
+            if path.exists():
+                check_same_experiment(
+                    path, self.config, free_fields=_FREE_FIELDS
+                )
+            elif self.is_chief:
+                save_config(path, self.config)
+            check_same_inputs(
+                self.directory, self.experiment.digests, write=self.is_chief
+            )
             if self.is_done:
                 self.result = files.read_json(self.directory / RESULT_FILE)
                 splits = {x.title for y in self.experiment.tasks for x in y.dev}
@@ -95,17 +103,6 @@ class Trial:
                 self.result = self._train()
             if self.is_chief:
                 files.write_json(self.directory / RESULT_FILE, self.result)
-
-    def _check_inputs(self) -> None:
-        """Compares configuration and inputs with those of earlier attempts."""
-        path = self.directory / CONFIG_FILE
-        if path.exists():
-            check_same_experiment(path, self.config, free_fields=_FREE_FIELDS)
-        elif self.is_chief:
-            save_config(path, self.config)
-        check_same_inputs(
-            self.directory, self.experiment.digests, write=self.is_chief
-        )
 
     def model(self) -> FinetuningModel:
         """Makes the model of the chosen weights, for this process alone."""
@@ -301,8 +298,9 @@ class Trial:
                 metrics = result["metrics"][dev[0].title]
                 thresholds[task.name] = metrics.get(task.threshold_metric)
         if self.is_chief:
+            tasks = [data.task for data in self.experiment.tasks]
             finetuned.describe(
-                self.model_dir, self.experiment.weights, self.tasks, thresholds
+                self.model_dir, self.experiment.weights, tasks, thresholds
             )
         return result
 
