@@ -93,15 +93,17 @@ def records(packing):
             "--num_shards=3",
             *PACKINGS[packing],
         )
-        return {
-            str(path.relative_to(root)): digest(path)
-            for path in sorted(root.rglob("*.tfrecord*"))
-        }
+        return digests(root, "*.tfrecord*")
 
 
-def digest(path):
-    """Returns the start of a file's SHA-256."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+def digests(root, *patterns):
+    """Returns path -> start of a file's SHA-256."""
+    return {
+        str(path.relative_to(root)): hashlib.sha256(
+            path.read_bytes()
+        ).hexdigest()[:16]
+        for path in sorted(x for p in patterns for x in root.rglob(p))
+    }
 
 
 @contextlib.contextmanager
@@ -133,19 +135,6 @@ def scores():
     return [json.loads(line) for line in lines]
 
 
-def plain(value):
-    """Returns nested lists of numbers and strings of an output."""
-    if isinstance(value, dict):
-        return {name: plain(part) for name, part in sorted(value.items())}
-    if isinstance(value, tf.RaggedTensor):
-        return plain(value.to_list())
-    if isinstance(value, tf.Tensor):
-        return plain(value.numpy().tolist())
-    if isinstance(value, list):
-        return [plain(part) for part in value]
-    return value.decode() if isinstance(value, bytes) else value
-
-
 def run_signatures():
     """Returns model -> signature -> outputs for the texts of the run."""
     with written_run() as root:
@@ -168,21 +157,21 @@ def answers_of(directory):
             key: tf.constant(TEXTS if spec.dtype == tf.string else 0.5)
             for key, spec in inputs.items()
         }
-        found[name] = {
-            key: plain(summary(value))
-            for key, value in sorted(signature(**arrays).items())
-        }
+        outputs = signature(**arrays)
+        found[name] = {key: as_list(outputs[key]) for key in sorted(outputs)}
     return found
 
 
-def summary(value):
-    """Returns numbers summed over all axes but the first, others whole."""
-    if value.dtype == tf.string or value.shape.rank < 2:
-        return value
-    value = tf.cast(value, tf.float64)
-    weights = tf.cast(tf.range(tf.size(value[0])) + 1, tf.float64)
-    flat = tf.reshape(value, [tf.shape(value)[0], -1])
-    return tf.linalg.matvec(flat, tf.math.rsqrt(weights))
+def as_list(value):
+    """Returns strings as lists, numbers summed over all axes but the first."""
+    if isinstance(value, tf.RaggedTensor):
+        return value.to_list()
+    if value.dtype != tf.string and value.shape.rank > 1:
+        value = tf.cast(value, tf.float64)
+        weights = tf.cast(tf.range(tf.size(value[0])) + 1, tf.float64)
+        flat = tf.reshape(value, [tf.shape(value)[0], -1])
+        value = tf.linalg.matvec(flat, tf.math.rsqrt(weights))
+    return value.numpy().tolist()
 
 
 def predictions(kind):
@@ -203,10 +192,8 @@ def predictions(kind):
 def conversions():
     """Returns the digests of weights as tf1, as hf, and as tf1 again."""
     with written_run() as root:
-        source = root / "models/run"
-        steps = (("tf1", "a"), ("hf", "b"), ("tf1", "c"))
-        found = {}
-        for target_format, name in steps:
+        source, found = root / "models/run", {}
+        for target_format, name in (("tf1", "a"), ("hf", "b"), ("tf1", "c")):
             run(
                 "convert_checkpoint",
                 f"--input={source}",
@@ -216,26 +203,18 @@ def conversions():
                 "--noslots",
             )
             source = root / name
-            found[name] = {
-                str(path.relative_to(source)): digest(path)
-                for path in sorted(source.rglob("*"))
-                if path.suffix in (".safetensors", ".txt")
-                or ".data-" in path.name
-            }
+            patterns = ("*.safetensors", "*.txt", "*.data-*")
+            found[name] = digests(source, *patterns)
     return found
 
 
-def everything():
-    """Returns the content of the file."""
-    return {
+if __name__ == "__main__":
+    content = {
         "records": {name: records(name) for name in PACKINGS},
         "scores": scores(),
         "signatures": run_signatures(),
         "predictions": {kind: predictions(kind) for kind in KINDS},
         "conversions": conversions(),
     }
-
-
-if __name__ == "__main__":
-    text = json.dumps(everything(), ensure_ascii=False)
+    text = json.dumps(content, ensure_ascii=False, default=bytes.decode)
     PATH.write_text(text.replace("}, ", "},\n ") + "\n", "utf-8")

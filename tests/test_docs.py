@@ -1,4 +1,4 @@
-"""What the documentation names exists, and commands of --help can be copied."""
+"""Files, folders and headings that the documentation names exist."""
 
 import pathlib
 import re

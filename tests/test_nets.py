@@ -22,7 +22,9 @@ ANSWERS = json.loads((nets.WRITTEN / "answers.json").read_text("utf-8"))
 
 
 def _check(found, expected):
-    assert golden_arrays.close(json.loads(json.dumps(found)), expected)
+    assert golden_arrays.close(
+        json.loads(json.dumps(found, default=bytes.decode)), expected
+    )
 
 
 @pytest.mark.parametrize("packing", nets.PACKINGS)

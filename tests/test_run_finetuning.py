@@ -41,12 +41,6 @@ def _lines(path):
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def _accuracy(rows):
-    """Returns the percentage of correct predictions, as `pytest.approx`."""
-    hits = [np.array(x["label"]) == np.array(x["prediction"]) for x in rows]
-    return pytest.approx(100 * np.mean(np.hstack(hits)))
-
-
 def _untrained(data_dir, to):
     """Copies data and encoder without the outputs of runs."""
     names = ("finetuning_models", "results", "*_predictions", "submissions")
@@ -93,7 +87,8 @@ def test_predictions_agree_with_the_metrics(done):
         rows = _lines(model_dir / "dev_predictions" / name)
         assert [row["eid"] for row in rows] == list(range(16))
         metrics = result["metrics"]["dev"]
-        assert metrics["accuracy"] == _accuracy(rows)
+        hits = [row["label"] == row["prediction"] for row in rows]
+        assert metrics["accuracy"] == pytest.approx(100 * np.mean(hits))
         likelihoods = [row["probabilities"][row["label"]] for row in rows]
         loss = -np.mean(np.log(likelihoods))
         assert loss == pytest.approx(metrics["loss"], rel=1e-4)
