@@ -66,6 +66,7 @@ class Trial:
         self.model_dir = self.directory / TRIAL_MODEL  # of the chosen weights
         self.seed = config.training.seed + number - 1
         self.seed += restart * _RESTART_SEED_STEP
+        self.tasks = [data.task for data in experiment.tasks]
         self.is_chief = distribution.is_chief(experiment.strategy)
         self.evaluations: list[dict[str, Any]] = []
         self.result: dict[str, Any] = {}
@@ -298,9 +299,8 @@ class Trial:
                 metrics = result["metrics"][dev[0].title]
                 thresholds[task.name] = metrics.get(task.threshold_metric)
         if self.is_chief:
-            tasks = [data.task for data in self.experiment.tasks]
             finetuned.describe(
-                self.model_dir, self.experiment.weights, tasks, thresholds
+                self.model_dir, self.experiment.weights, self.tasks, thresholds
             )
         return result
 
