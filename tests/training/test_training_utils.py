@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from several_workers import Meeting
 
 from electra_tf.config.corpus import Phase
@@ -124,6 +125,61 @@ def test_a_signal_saves_and_stops(number, moment, schedule):
     assert model.blocks == [1, stopped.value.step]
     assert stopped.value.step == 4 or moment == "on_part"
     assert stopped.value.step < 10**6
+
+
+class _Adder(_Model):
+    """A model whose loss is the sum of a global batch; records its graphs."""
+
+    def __init__(self):
+        super().__init__()
+        self.graphs = []
+
+    def update(self, inputs):
+        self.graphs.append(tf.compat.v1.get_default_graph())
+        replica = tf.distribute.get_replica_context()
+        self.optimizer.iterations.assign_add(1)
+        total = replica.all_reduce("SUM", tf.reduce_sum(inputs))
+        return {"a": (total, tf.constant(1.0))}
+
+
+@pytest.mark.parametrize("num_replicas", [1, 2])
+def test_interleaved_batches_keep_their_order_and_trace_each_shape_once(
+    num_replicas,
+):
+    """Numbers batches of 4 rows 1, 2, ... times a power of 10."""
+    strategy = tiny.replicas(num_replicas)
+    order = [0, 1, 1, 2, 0, 0, 2, 1, 0, 2]
+    lengths = (2, 3, 5)
+
+    def iterator(number):
+        values = np.repeat(np.arange(1, 5) * 10.0**number, 4).astype("f")
+        rows = np.repeat(values[:, None], lengths[number], 1)
+        dataset = tf.data.Dataset.from_tensor_slices(rows)
+        dataset = dataset.batch(4 // num_replicas, drop_remainder=True)
+        return iter(
+            strategy.distribute_datasets_from_function(lambda _: dataset)
+        )
+
+    batches = training_utils.InterleavedBatches(
+        tuple(iterator(i) for i in range(3)), iter(order)
+    )
+    with strategy.scope():
+        model = _Adder()
+    block = training_utils.make_block(model, strategy)
+    found = [block(batches, num_steps)["a"][:, 0] for num_steps in (1, 5, 4)]
+    expected = [
+        4 * lengths[index] * (1 + order[:i].count(index)) * 10**index
+        for i, index in enumerate(order)
+    ]
+    assert np.concatenate(found).tolist() == expected
+    assert len(model.graphs) == 3 * num_replicas
+    for graph in model.graphs:  # a TPU runs no replicas under a condition
+        kinds = []
+        while hasattr(graph, "outer_graph"):
+            kinds.append(type(graph).__name__)
+            graph = graph.outer_graph
+        assert "WhileBodyFuncGraph" in kinds
+        assert "CondBranchFuncGraph" not in kinds
 
 
 def test_means_are_over_updates_for_the_loss_and_over_weights_for_metrics():
