@@ -73,24 +73,20 @@ class ProgressBar(keras.callbacks.Callback):
         num_steps = self.phases[-1].end_step
         share = 100 * step / num_steps
         phase = self.phases[phase_at(self.phases, step - 1)]
-        values = [
-            f"{short} {logs[name]:.3f}"
-            for name, short in self.short_names.items()
-            if name in logs
-        ]
         length = f" of {phase.max_seq_length}" if len(self.phases) > 1 else ""
-        return (
-            f"step {step:,}/{num_steps:,} {share:5.1f}%  "
-            f"{self._speed * phase.batch_size:,.1f} sequences/s{length}  "
-            f"{'  '.join(values)}  {_cost(logs)}{self._time_left(step)}"
-        ).rstrip()
-
-    def _time_left(self, step: int) -> str:
-        """Returns the time left as text; "" until the speed is known."""
-        if not self._tokens_per_second:
-            return ""
-        left = tokens_after(self.phases, step)
-        return f"ETA {_clock(left / self._tokens_per_second)}"
+        values = [
+            f"step {step:,}/{num_steps:,} {share:5.1f}%",
+            f"{self._speed * phase.batch_size:,.1f} sequences/s{length}",
+        ]
+        for name, short in self.short_names.items():
+            if name in logs:
+                values.append(f"{short} {logs[name]:.3f}")
+        if TRAINING_FLOPS in logs:
+            values.append(f"{logs[TRAINING_FLOPS]:.1e} FLOPs")
+        if self._tokens_per_second:
+            left = tokens_after(self.phases, step) / self._tokens_per_second
+            values.append(f"ETA {datetime.timedelta(seconds=round(left))}")
+        return "  ".join(values)
 
 
 class TrainingFlops(keras.callbacks.Callback):
@@ -180,16 +176,3 @@ def _step_of(line: bytes) -> float:
         return float(json.loads(line.decode(errors="replace"))["step"])
     except (KeyError, OverflowError, TypeError, ValueError):
         return math.inf
-
-
-def _cost(logs: dict[str, float]) -> str:
-    """Formats the training FLOPs, if they are known."""
-    flops = logs.get(TRAINING_FLOPS)
-    return "" if flops is None else f"{flops:.1e} FLOPs  "
-
-
-def _clock(seconds: float) -> str:
-    """Formats seconds as h:mm:ss, after the days if there are any."""
-    days, seconds = divmod(int(seconds + 0.5), 24 * 60 * 60)
-    clock = str(datetime.timedelta(seconds=seconds))
-    return f"{days} d {clock}" if days else clock

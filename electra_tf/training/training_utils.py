@@ -96,13 +96,10 @@ class Schedule(NamedTuple):
         """Returns the step at which the block that starts at `step` ends."""
         if step == 0:
             return 1  # so that the first loss is logged by itself
-        stops = {
-            _next_multiple(step, self.iterations_per_loop),
-            _next_multiple(step, self.save_checkpoints_steps),
-            self.num_train_steps,
-            *(stop for stop in self.milestones | self.borders if stop > step),
-        }
-        return min(stops)
+        periods = (self.iterations_per_loop, self.save_checkpoints_steps)
+        stops = {(step // period + 1) * period for period in periods}
+        stops |= {x for x in self.milestones | self.borders if x > step}
+        return min(stops | {self.num_train_steps})
 
     def saves_at(self, step: int) -> bool:
         """Returns whether a checkpoint is due after update `step`."""
@@ -147,7 +144,8 @@ def train(
     workers = distribution.Workers(strategy)
     steps_per_second = 0.0
     model.stop_training = is_ended = False
-    with StopSignal() as stop:
+    stop = StopSignal()
+    with console.handled_by(stop.receive):
         runner.on_train_begin()
         iterator = None
         while step < schedule.num_train_steps and not is_ended:
@@ -200,26 +198,16 @@ def _save_together(
         )
 
 
-class StopSignal(contextlib.ExitStack):
-    """Records SIGTERM, SIGINT or SIGHUP while open."""
+class StopSignal:
+    """Remembers a signal; the second one ends the process."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.received = False
+    received = False
 
-    def __enter__(self) -> "StopSignal":
-        self.enter_context(console.handled_by(self._receive))
-        return self
-
-    def _receive(self, number: int, _: object) -> None:
+    def receive(self, number: int, _: object) -> None:
         if self.received:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         self.received = True
-
-
-def _next_multiple(step: int, every: int) -> int:
-    return (step // every + 1) * every
 
 
 def make_block(

@@ -196,9 +196,8 @@ def test_means_are_over_updates_for_the_loss_and_over_weights_for_metrics():
 def _train_two_workers(monkeypatch, stopped_at=None, **hooks_of_chief):
     """Trains two workers; the second one is to stop at a step."""
     meeting, models = Meeting(2), [_Model(), _Model()]
-    no_signal = types.SimpleNamespace(received=False)
-    no_signals = contextlib.nullcontext(no_signal)  # threads receive none
-    monkeypatch.setattr(training_utils, "StopSignal", lambda: no_signals)
+    no_signals = contextlib.nullcontext  # threads receive none
+    monkeypatch.setattr(training_utils.console, "handled_by", no_signals)
     monkeypatch.setattr(training_utils.distribution, "Workers", meeting.workers)
     monkeypatch.setattr(training_utils, "_SECONDS_PER_PART", 0.0)
 
