@@ -13,6 +13,7 @@ The formats of files:
 """
 
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -187,7 +188,9 @@ def write_answers(
     def progress() -> str:
         return f"Answers: {count:,} in {time.monotonic() - start:.1f} s"
 
-    log = console.Periodic(_say)
+    # Standard output is for answers.
+    say = functools.partial(print, file=sys.stderr, flush=True)
+    log = console.Periodic(say)
     with _opened(output, source.name) as file:
         for block in blocks:
             file.writelines(f"{to_text(*pair)}\n" for pair in block)
@@ -195,7 +198,7 @@ def write_answers(
             count += len(block)
             log(progress)
     for note in [*source.bad_rows.notes, progress()]:
-        _say(note)
+        say(note)
 
 
 @contextlib.contextmanager
@@ -212,9 +215,3 @@ def _opened(output: str, source: str) -> Iterator[TextIO]:
     else:
         with files.atomic_open(path, "w") as file:
             yield file
-
-
-def _say(text: str) -> None:
-    """Writes to standard error; standard output is for answers."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()

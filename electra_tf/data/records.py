@@ -39,6 +39,7 @@ _BUILD_SETTINGS = (
     "data_seed",
     "drop_duplicates",
     "held_out_fraction",
+    "corpus",
 )
 
 
@@ -122,17 +123,6 @@ def is_half_built(directory: str) -> bool:
 def settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
     """Returns the settings of a data set for its manifest."""
     return {
-        **_row_settings(config, vocabulary),
-        **{name: getattr(config, name) for name in _BUILD_SETTINGS},
-        "corpus": list(config.corpus),
-    }
-
-
-def _row_settings(
-    config: CorpusConfig, vocabulary: Vocabulary
-) -> dict[str, Any]:
-    """Returns the settings that a run and its records must share."""
-    return {
         "format_version": FORMAT_VERSION,
         "vocab_sha256": vocabulary.sha256,
         "vocab_size": vocabulary.size,
@@ -141,6 +131,7 @@ def _row_settings(
         "strip_accents": config.strip_accents,
         "max_seq_length": config.max_seq_length,
         "packing": config.packing,
+        **{name: getattr(config, name) for name in _BUILD_SETTINGS},
     }
 
 
@@ -160,7 +151,9 @@ def read_manifest(
             f"The build of the data set in {directory} was stopped: repeat it "
             f"with {REBUILD}."
         )
-    _check_equal(directory, manifest, _row_settings(config, vocabulary))
+    asked = settings(config, vocabulary)
+    asked = {k: v for k, v in asked.items() if k not in _BUILD_SETTINGS}
+    _check_equal(directory, manifest, asked)
     return manifest
 
 
@@ -174,6 +167,7 @@ def check_builds(
     """
     default = CorpusConfig()
     asked = {name: getattr(config, name) for name in _BUILD_SETTINGS}
+    del asked["corpus"]  # it may have moved
     asked = {k: v for k, v in asked.items() if v != getattr(default, k)}
     builds = set()
     for each in directories.values():
@@ -181,7 +175,7 @@ def check_builds(
         for directory in each:
             if manifest := stored_manifest(directory):
                 _check_equal(directory, manifest, asked)
-                values = map(manifest.get, ("corpus", *_BUILD_SETTINGS))
+                values = map(manifest.get, _BUILD_SETTINGS)
                 built.append(json.dumps([*values]))
         builds.add(", ".join(sorted(built)))
     if len(builds - {""}) > 1:

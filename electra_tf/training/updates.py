@@ -70,17 +70,7 @@ class UpdatedModel(keras.Model, abc.ABC):
         )
         sums = self._accumulate(inputs, keys, weights)
         metrics, gradients, lookups = replica.all_reduce("SUM", sums)
-        return metrics | self.clip_and_apply(
-            self.variables_of(inputs), gradients, lookups
-        )
-
-    def clip_and_apply(
-        self,
-        variables: list[keras.Variable],
-        gradients: list[tf.Tensor],
-        lookups: dict[str, tf.Tensor],
-    ) -> Metrics:
-        """Clips gradients by their global norm and applies them."""
+        variables = self.variables_of(inputs)
         norm = optimization.global_norm(variables, gradients, lookups)
         pairs = zip(variables, gradients, strict=True)
         by_path = {variable.path: gradient for variable, gradient in pairs}
@@ -88,7 +78,7 @@ class UpdatedModel(keras.Model, abc.ABC):
             [by_path.get(v.path) for v in self.trainable_variables],
             scale=optimization.clip_scale(norm, CLIP_NORM),
         )
-        return {"gradient_norm": LossTerm(norm, tf.constant(1.0))}
+        return metrics | {"gradient_norm": LossTerm(norm, tf.constant(1.0))}
 
     def loss_denominators(
         self, inputs: Inputs, *, keys: RandomKeys
