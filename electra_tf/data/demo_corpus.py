@@ -71,20 +71,17 @@ def _sources() -> Iterator[pathlib.Path]:
 
 
 def _paragraphs(source: str) -> Iterator[str]:
-    """Yields the paragraphs of a module's docstrings, each on one line."""
+    """Yields the English paragraphs of docstrings, each on one line."""
     for token in _TOKEN.finditer(source):
         text = token["double"] or token["single"]
         if text and token["indent"] is not None:
             text = _FENCED_CODE.sub("", inspect.cleandoc(text))
             for paragraph in _BLANK_LINE.split(text):
                 paragraph = " ".join(paragraph.split())
-                if _reads_as_english(paragraph):
+                num_letters = sum(c.isalpha() or c == " " for c in paragraph)
+                if (
+                    len(paragraph) >= MIN_PARAGRAPH_CHARACTERS
+                    and num_letters >= MIN_LETTER_SHARE * len(paragraph)
+                    and ">>>" not in paragraph
+                ):
                     yield paragraph
-
-
-def _reads_as_english(paragraph: str) -> bool:
-    """Returns whether a paragraph is neither short, nor code, nor a table."""
-    if len(paragraph) < MIN_PARAGRAPH_CHARACTERS or ">>>" in paragraph:
-        return False
-    letters = sum(c.isalpha() or c == " " for c in paragraph)
-    return letters >= MIN_LETTER_SHARE * len(paragraph)

@@ -164,8 +164,7 @@ class Row(dict):
         return value
 
     def _bad_value(self, column: str, value: object) -> BadRowError:
-        row = dict(self)
-        problem = f"{column!r} is {value!r:.60} in {row!r:.60}"
+        problem = f"{column!r} is {value!r:.60} in {dict(self)!r:.60}"
         return BadRowError(problem, self.place)
 
     def text(self, column: str) -> str:
@@ -221,12 +220,14 @@ class BadRows:
     @property
     def notes(self) -> list[str]:
         """A note for each file: rows left out, and the first problem."""
-        firsts = {x: [*rows.items()][0] for x, rows in self._problems.items()}
-        return [
-            f"{self.counts[path]:,} bad rows of {path} are left out. The "
-            f"first, {describe_place(place)}: {problem}"
-            for path, (place, problem) in firsts.items()
-        ]
+        notes = []
+        for path, rows in self._problems.items():
+            place, problem = next(iter(rows.items()))
+            notes.append(
+                f"{len(rows):,} bad rows of {path} are left out. The first, "
+                f"{describe_place(place)}: {problem}"
+            )
+        return notes
 
 
 def describe_place(place: int | str) -> str:
