@@ -50,8 +50,6 @@ class Pass:
     num_candidates: int = 0  # words to choose from at each of these
     is_trained: bool = True  # whether a backward pass follows
     num_towers: int = 1  # encoders side by side, whose joined states predict
-    attention_width: int | None = None  # of all heads; None for H
-    num_attentions: int = 1  # in a layer; 2 in a decoder beside an encoder
     sparse_embed_lookup: bool = False  # whether reading a word costs nothing
 
     def forward(self) -> int:
@@ -88,8 +86,7 @@ class Pass:
             + _linear(wide, hidden)
             + hidden * (DROPOUT + RESIDUAL + LAYER_NORM)
         )
-        attentions = self.num_attentions * self._attention()
-        return self.num_tokens * (attentions + feed_forward)
+        return self.num_tokens * (self._attention() + feed_forward)
 
     def word_head(self, num_positions: int, num_words: int) -> int:
         """Counts the prediction of words on one row, with softmax and loss."""
@@ -108,11 +105,10 @@ class Pass:
     def _attention(self) -> int:
         """Counts self-attention, for one query."""
         hidden = self.network.hidden_size
-        width = self.attention_width or hidden
         heads = self.network.num_attention_heads
-        scores = 2 * width + heads * (1 + SOFTMAX + DROPOUT)  # 1: the scale
+        scores = 2 * hidden + heads * (1 + SOFTMAX + DROPOUT)  # 1: the scale
         return (
-            3 * _linear(hidden, width)  # query, key, value
+            3 * _linear(hidden, hidden)  # query, key, value
             + self.num_tokens * (scores + 2 * hidden)
             + _linear(hidden, hidden)
             + hidden * (DROPOUT + RESIDUAL)
