@@ -5,6 +5,7 @@ characters of English. They are read from the source files as text; nothing is
 imported or downloaded.
 """
 
+import functools
 import importlib.util
 import inspect
 import pathlib
@@ -44,9 +45,10 @@ _FENCED_CODE = re.compile(r"```.*?```", re.DOTALL)
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
-def documents() -> Iterator[list[str]]:
+@functools.cache  # for the vocabulary and the records
+def documents() -> list[list[str]]:
     """Reads the documentation of the standard library and of `PACKAGES`."""
-    seen = set()
+    seen, found = set(), []
     for path in _sources():
         document = []
         for paragraph in _paragraphs(path.read_text("utf-8", "replace")):
@@ -54,7 +56,8 @@ def documents() -> Iterator[list[str]]:
                 seen.add(paragraph)
                 document.append(paragraph)
         if sum(map(len, document)) >= MIN_DOCUMENT_CHARACTERS:
-            yield document
+            found.append(document)
+    return found
 
 
 def _sources() -> Iterator[pathlib.Path]:
@@ -78,7 +81,8 @@ def _paragraphs(source: str) -> Iterator[str]:
             text = _FENCED_CODE.sub("", inspect.cleandoc(text))
             for paragraph in _BLANK_LINE.split(text):
                 paragraph = " ".join(paragraph.split())
-                num_letters = sum(c.isalpha() or c == " " for c in paragraph)
+                num_letters = sum(map(str.isalpha, paragraph))
+                num_letters += paragraph.count(" ")
                 if (
                     len(paragraph) >= MIN_PARAGRAPH_CHARACTERS
                     and num_letters >= MIN_LETTER_SHARE * len(paragraph)

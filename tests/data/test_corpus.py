@@ -333,7 +333,7 @@ def test_paragraphs_become_lines_once(monkeypatch, tmp_path):
     paths[1].write_text(f'"""{line}"""\n{MODULE}')
     monkeypatch.setattr(demo_corpus, "_sources", lambda: paths)
     monkeypatch.setattr(demo_corpus, "MIN_DOCUMENT_CHARACTERS", 1)
-    assert list(demo_corpus.documents()) == [
+    assert demo_corpus.documents.__wrapped__() == [
         [
             "Reads a file of the kind that the server writes.",
             "The first line is the header, which says how many lines there "
