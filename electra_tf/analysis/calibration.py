@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from electra_tf.analysis import examples, words
+from electra_tf.analysis import examples
 from electra_tf.analysis.examples import AnnotatedText
 from electra_tf.analysis.replaced_tokens import replace_tokens
 from electra_tf.analysis.report import Plot, Report, Table, bootstrap
 from electra_tf.analysis.scorer import Scorer, score_texts
-from electra_tf.analysis.words import Items
+from electra_tf.analysis.scores import Items, error_score, items_of_words
 from electra_tf.checkpoint import calibration
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.config.analysis import AnalysisConfig
@@ -88,10 +88,10 @@ def _score_items(
     kinds = {}
     if marked:
         strings = [text.text for text in marked]
-        items = words.items_of_words(
+        items = items_of_words(
             marked,
             score_texts(scorer, strings, ["discriminator"]),
-            words.error_score("discriminator"),
+            error_score("discriminator"),
         )
         has_tokens = items.error_score >= 0
         p, is_error, text = (x[has_tokens] for x in items)

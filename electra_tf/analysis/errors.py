@@ -18,11 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from electra_tf.analysis import examples, words
+from electra_tf.analysis import examples
 from electra_tf.analysis.examples import AnnotatedText
 from electra_tf.analysis.report import Plot, Report, Table, bootstrap
 from electra_tf.analysis.scorer import Scorer, score_texts
-from electra_tf.analysis.words import Items
+from electra_tf.analysis.scores import (
+    Items,
+    auc,
+    error_score,
+    items_of_words,
+)
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util.errors import UserError
 
@@ -37,7 +42,7 @@ def run(config: AnalysisConfig) -> Report:
     scorer = Scorer.from_config(config)
     ids = scorer.networks.vocabulary.ids
     names = config.scores or scorer.scores
-    error_scores = {name: words.error_score(name) for name in names}
+    error_scores = {name: error_score(name) for name in names}
     error_scores |= {
         "unigram": lambda token: math.log(1 + ids[token.token]),
         "all words": lambda token: 0.0,
@@ -46,8 +51,8 @@ def run(config: AnalysisConfig) -> Report:
     for split, some in texts.items():
         scores = [*score_texts(scorer, [text.text for text in some], names)]
         items[split] = {
-            name: words.items_of_words(some, scores, error_score)
-            for name, error_score in error_scores.items()
+            name: items_of_words(some, scores, of_token)
+            for name, of_token in error_scores.items()
         }
         sizes[split] = {
             "num_texts": len(some),
@@ -94,7 +99,7 @@ def measure(config: AnalysisConfig, dev: Items, test: Items) -> dict[str, Any]:
 
     def statistic(texts: np.ndarray) -> list[float]:
         sums = counts[:, texts].sum(1).tolist()
-        return [*detection(*sums), words.auc(test, texts)]
+        return [*detection(*sums), auc(test, texts)]
 
     figures = bootstrap(statistic, test.num_texts, config)
     return {"threshold": threshold, **dict(zip(FIGURES, figures, strict=True))}

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from electra_tf.analysis import examples, words
+from electra_tf.analysis import examples
 from electra_tf.analysis.examples import UPOS
 from electra_tf.analysis.replaced_tokens import ReplacedTokens, replace_tokens
 from electra_tf.analysis.report import Report, Table, bootstrap, wilson
 from electra_tf.analysis.scorer import Scorer, score_texts
-from electra_tf.analysis.words import Items
+from electra_tf.analysis.scores import Items, auc, word_of_tokens
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util.errors import UserError
 
@@ -42,7 +42,7 @@ def run(config: AnalysisConfig) -> Report:
     sizes = np.bincount(replaced.text, minlength=len(texts))  # some are cut
     tags, is_flagged = [], []
     for text, one, size in zip(texts, scores, sizes, strict=True):
-        word_of_token = words.word_of_tokens(text, one)[:size]
+        word_of_token = word_of_tokens(text, one)[:size]
         tags += [text.tags[word] for word in word_of_token]
         is_flagged += [token.is_flagged for token in one.tokens[:size]]
     figures = measure(config, np.array(tags), np.array(is_flagged), replaced)
@@ -70,13 +70,13 @@ def measure(
             "generator_error": ~is_predicted[is_masked],
         }
         items = Items(logits, is_replaced, text)
-        (auc,) = bootstrap(
-            functools.partial(words.auc, items), items.num_texts, config
+        (area,) = bootstrap(
+            functools.partial(auc, items), items.num_texts, config
         )
         figures[tag] = {
             "tokens": len(text),
             "replaced": int(is_replaced.sum()),
             **{name: wilson(x.sum(), len(x)) for name, x in rates.items()},
-            "AUC": auc,
+            "AUC": area,
         }
     return figures

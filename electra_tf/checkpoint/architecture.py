@@ -203,7 +203,7 @@ def encoder_flags(
     """Returns the flags of run_pretraining for encoders of these sizes."""
     flags = {
         name: value
-        for name, value in encoder.to_dict().items()
+        for name, value in dataclasses.asdict(encoder).items()
         if name not in {*COMMON_FIELDS, "vocab_size", "type_vocab_size"}
     }
     if generator is None:

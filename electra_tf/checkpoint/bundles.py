@@ -123,7 +123,7 @@ class Checkpoints:
 
     def save(self, step: int) -> epath.Path:
         """Writes the checkpoint of a step, then removes old ones."""
-        self.check(step)
+        self.check_finite(step)
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             self._sweep()
@@ -137,12 +137,8 @@ class Checkpoints:
             ) from error
         return self._path(step)
 
-    def check(self, step: int) -> None:
-        """Checks what the chief saves, on the other workers."""
-        self.check_finite(f"The checkpoint of step {step}")
-
-    def check_finite(self, what: str) -> None:
-        """Checks that all variables are finite."""
+    def check_finite(self, checkpoint: int | str) -> None:
+        """Checks that all variables are finite; names a step or a path."""
         bad = [
             name
             for name, variable in self.variables.items()
@@ -151,7 +147,8 @@ class Checkpoints:
         ]
         if bad:
             raise NonFiniteLossError(
-                f"{what} has infinite or NaN values in {listed(bad)}. "
+                f"Checkpoint {checkpoint} has infinite or NaN values in "
+                f"{listed(bad)}. "
                 f"{self.directory} has steps {self.steps()}: start from one "
                 "of them (--init_checkpoint) with a lower --learning_rate."
             )

@@ -17,6 +17,7 @@ modeling_electra.py and models/bert/tokenization_bert.py; tokenizers,
 normalizers/bert.rs.
 """
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -172,7 +173,7 @@ def write(
     config = {
         "architectures": [class_name],
         "model_type": "electra",
-        **sizes.encoder.to_dict(),
+        **dataclasses.asdict(sizes.encoder),
         "hidden_act": "gelu",
         "layer_norm_eps": 1e-12,
         "pad_token_id": 0,

@@ -253,7 +253,7 @@ def describe(directory: epath.Path, described: Weights) -> None:
     if vocabulary := described.vocabulary:
         path = directory / vocabulary.file_name
         files.atomic_write_bytes(path, vocabulary.content)
-    values = described.architecture.encoder.to_dict()
+    values = dataclasses.asdict(described.architecture.encoder)
     if generator := described.architecture.generator:
         heads = generator.num_attention_heads
         values["generator_num_attention_heads"] = heads

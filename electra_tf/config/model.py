@@ -1,8 +1,6 @@
 """The shapes of encoders."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
 
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import Checked, bounded, one_of
@@ -86,15 +84,6 @@ class BertConfig(CommonConfig):
                 "attention_initializer=neighbours needs an even embedding "
                 f"size: {self.embedding_size}"
             )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns field -> value."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
-        """Makes a configuration from what `to_dict` returned."""
-        return cls(**values)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

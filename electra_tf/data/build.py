@@ -227,7 +227,11 @@ def build_records(
         if not overwrite:
             _check_free(outputs)
         for output in outputs:
-            stack.enter_context(_parts_directory(output))
+            parts = os.path.join(output, PARTS)
+            if tf.io.gfile.exists(parts):  # of a build that was killed
+                tf.io.gfile.rmtree(parts)
+            tf.io.gfile.makedirs(parts)
+            stack.callback(tf.io.gfile.rmtree, parts)
         shards = [
             Shard(group, os.path.join(output_dir, PARTS, f"{number:06}"))
             for number, group in enumerate(divide(sources, config))
@@ -257,19 +261,6 @@ def _check_free(outputs: list[str]) -> None:
         is_part = tf.io.gfile.exists(os.path.join(output, PARTS))
         if not (was_killed and is_part):
             raise UserError(f"{output} holds a data set: set --overwrite.")
-
-
-@contextlib.contextmanager
-def _parts_directory(output: str) -> Iterator[None]:
-    """Makes the directory of a build's parts; removes it after the block."""
-    parts = os.path.join(output, PARTS)
-    try:
-        if tf.io.gfile.exists(parts):  # of a build that was killed
-            tf.io.gfile.rmtree(parts)
-        tf.io.gfile.makedirs(parts)
-        yield
-    finally:
-        tf.io.gfile.rmtree(parts)
 
 
 def _merge(

@@ -152,7 +152,7 @@ class Trial:
             self.evaluations = [x for x in stored if x["step"] <= step]
 
         def save(step: int) -> None:
-            (store.save if self.is_chief else store.check)(step)
+            (store.save if self.is_chief else store.check_finite)(step)
             self._evaluate(model, step, chosen)
 
         self._evaluate(model, step, chosen)  # if a kill came between the two

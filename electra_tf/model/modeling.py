@@ -17,7 +17,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from electra_tf.config.model import BertConfig
+from electra_tf.config.model import DIFFERENCE, TABLES, BertConfig
 from electra_tf.model import layers, neighbour_attention, tensor_ops
 from electra_tf.util import seeds
 
@@ -53,37 +53,26 @@ class Embeddings(keras.layers.Layer):
 
     def build(self, input_shape: layers.Shape) -> None:
         config = self.config
-        self.word_embeddings = self._words
-        if self._words is None:
-            self.word_embeddings = self._make_table(
-                "word_embeddings", config.vocab_size
-            )
-        self.token_type_embeddings = self._make_table(
-            "token_type_embeddings", config.type_vocab_size
-        )
-        self.position_embeddings = self._positions
-        if self._positions is None:
-            self.position_embeddings = self._make_table(
+        for name, table, num_rows, initializer in (
+            ("word_embeddings", self._words, config.vocab_size, None),
+            ("token_type_embeddings", None, config.type_vocab_size, None),
+            (
                 "position_embeddings",
+                self._positions,
                 config.max_position_embeddings,
                 neighbour_attention.position_initializer(config),
-            )
+            ),
+        ):
+            if table is None:
+                table = self.add_weight(
+                    shape=(num_rows, config.embedding_size),
+                    initializer=initializer
+                    or layers.initializer(config.initializer_range),
+                    name=name,
+                    autocast=False,
+                )
+            setattr(self, name, table)
         self.layer_norm.build((*input_shape, config.embedding_size))
-
-    def _make_table(
-        self,
-        name: str,
-        num_rows: int,
-        initializer: keras.initializers.Initializer | None = None,
-    ) -> keras.Variable:
-        config = self.config
-        return self.add_weight(
-            shape=(num_rows, config.embedding_size),
-            initializer=initializer
-            or layers.initializer(config.initializer_range),
-            name=name,
-            autocast=False,
-        )
 
     def call(
         self,
@@ -112,6 +101,53 @@ class Embeddings(keras.layers.Layer):
     def words(self, input_ids: tf.Tensor) -> tf.Tensor:
         """Looks up word embeddings: input_ids [B, L] -> [B, L, E]."""
         return tf.gather(tf.convert_to_tensor(self.word_embeddings), input_ids)
+
+
+def _sum_of(table: str) -> property:
+    """Makes a property: the base's table, constant, plus its difference."""
+
+    def summed(embeddings: "DisentangledEmbeddings") -> tf.Tensor:
+        base = tf.convert_to_tensor(getattr(embeddings._base(), table))
+        difference = tf.convert_to_tensor(embeddings.differences[table])
+        return tf.stop_gradient(base) + difference
+
+    return property(summed)
+
+
+class DisentangledEmbeddings(Embeddings):
+    """Another encoder's tables, constant, plus differences from 0.
+
+    Source: He et al., 2021, "DeBERTaV3", section 3.3.
+    """
+
+    word_embeddings = _sum_of("word_embeddings")
+    token_type_embeddings = _sum_of("token_type_embeddings")
+    position_embeddings = _sum_of("position_embeddings")
+
+    def __init__(self, config: BertConfig, base: Embeddings) -> None:
+        super().__init__(config)
+        self.is_shared = True
+        # As an attribute, the base would be a sublayer, and its weights would
+        # count as this layer's, too.
+        self._base = lambda: base
+
+    def build(self, input_shape: layers.Shape) -> None:
+        self.differences = {
+            table: self.add_weight(
+                shape=getattr(self._base(), table).shape,
+                initializer="zeros",
+                name=f"{table}{DIFFERENCE}",
+            )
+            for table in TABLES
+        }
+        self.layer_norm.build((*input_shape, self.config.embedding_size))
+
+    def words(self, input_ids: tf.Tensor) -> tf.Tensor:
+        # Two lookups instead of one in the sum keep the gradient sparse: rows
+        # that are not read get none, not even zeros.
+        base = tf.stop_gradient(self._base().words(input_ids))
+        own = tf.convert_to_tensor(self.differences["word_embeddings"])
+        return base + tf.gather(own, input_ids)
 
 
 class SelfAttention(keras.layers.Layer):

@@ -5,6 +5,7 @@ on ids or texts, loaded from a checkpoint, saved and exported. The objectives
 train the same two.
 """
 
+import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Self
 
@@ -225,7 +226,7 @@ class EncoderWithHead(keras.Model):
                 "ElectraPretrainer, or what its `extract` returns."
             )
         return {
-            "config": self.config.to_dict(),
+            "config": dataclasses.asdict(self.config),
             **({} if self.reader is None else self.reader.get_config()),
             "direction": encoder.direction,
             "is_packed": encoder.is_packed,
@@ -247,7 +248,7 @@ class EncoderWithHead(keras.Model):
         frozen = values.pop("frozen", ())
         if "vocabulary" in values:
             values["vocabulary"] = vocabulary_from_config(values["vocabulary"])
-        values["config"] = BertConfig.from_dict(values["config"])
+        values["config"] = BertConfig(**values["config"])
         values["encoder"] = BertModel(
             values["config"],
             direction=values.pop("direction"),

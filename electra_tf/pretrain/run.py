@@ -250,7 +250,7 @@ def _restore(
         console.say(f"Restored the checkpoint of step {step:,}.")
     elif any(initial_weights):
         initialization.assign_initial_weights(model, initial_weights)
-        store.check_finite("The initial checkpoint")
+        store.check_finite("init_checkpoint")
     elif not config.run.do_train:
         raise UserError(f"{config.run.model_dir} holds no checkpoint.")
     return store
@@ -309,7 +309,7 @@ def _train(
             lambda step: batches.open_at(step, strategy),
             schedule,
             strategy=strategy,
-            save=store.save if is_chief else store.check,
+            save=store.save if is_chief else store.check_finite,
             callbacks=[*own_callbacks, *further_callbacks],
         )
 

@@ -5,7 +5,7 @@ from tiny_analysis import WordScorer, config, draw
 from electra_tf.analysis import calibration
 from electra_tf.analysis.replaced_tokens import ReplacedTokens
 from electra_tf.analysis.scorer import Scorer
-from electra_tf.analysis.words import Items
+from electra_tf.analysis.scores import Items
 from electra_tf.checkpoint import calibration as stored
 
 # Half of the sentences have an error.

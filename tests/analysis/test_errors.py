@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 from tiny_analysis import WordScorer, config, draw
 
-from electra_tf.analysis import errors, words
+from electra_tf.analysis import errors
+from electra_tf.analysis import scores as word_scores
 from electra_tf.analysis.examples import AnnotatedText
 from electra_tf.analysis.scorer import Scorer
-from electra_tf.analysis.words import NO_ERROR_SCORE, Items
+from electra_tf.analysis.scores import NO_ERROR_SCORE, Items
 
 # On dev, 0.6 is the best threshold; on test, b is a false alarm.
 TABLE = {"a": 0.9, "b": 0.8, "c": 0.6, "d": 0.5, "e": 0.2}
@@ -71,9 +72,9 @@ def test_a_word_has_the_error_score_of_its_worst_token():
     ]
     scorer = WordScorer({"un": 0.7, "likely": 0.2, "c": 0.4})
     scores = list(scorer.score(["a un+likely ~ b", "c"]))
-    assert words.word_of_tokens(texts[0], scores[0]) == [0, 1, 1, 3]
-    items = words.items_of_words(
-        texts, scores, words.error_score("discriminator")
+    assert word_scores.word_of_tokens(texts[0], scores[0]) == [0, 1, 1, 3]
+    items = word_scores.items_of_words(
+        texts, scores, word_scores.error_score("discriminator")
     )
     expected = [0.1, 0.7, NO_ERROR_SCORE, 0.1, 0.4]
     np.testing.assert_allclose(items.error_score, expected)
@@ -91,6 +92,6 @@ def test_auc_of_resampled_texts_is_that_of_their_items_together():
         wrong, right = (scores[drawn[is_error[drawn] == x]] for x in (1, 0))
         pairs = itertools.product(wrong, right)
         expected = np.mean([(a > b) + 0.5 * (a == b) for a, b in pairs])
-        assert words.auc(items, sample) == pytest.approx(expected)
+        assert word_scores.auc(items, sample) == pytest.approx(expected)
     one_kind = items._replace(is_error=np.ones(60, bool))
-    assert math.isnan(words.auc(one_kind, np.arange(9)))
+    assert math.isnan(word_scores.auc(one_kind, np.arange(9)))

@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.model import neighbour_attention, shared_embeddings
+from electra_tf.model import neighbour_attention
 from electra_tf.model.modeling import (
     BertModel,
+    DisentangledEmbeddings,
     Embeddings,
     recompute_blocks,
     shift_positions,
@@ -297,7 +298,7 @@ TABLES = ("word_embeddings", "token_type_embeddings", "position_embeddings")
 def disentangled():
     """Returns embeddings, and those that add differences to their tables."""
     base = _make(Embeddings, CONFIG)
-    own = _make(shared_embeddings.DisentangledEmbeddings, CONFIG, base)
+    own = _make(DisentangledEmbeddings, CONFIG, base)
     for difference in own.differences.values():
         rng = np.random.default_rng(0)
         difference.assign(rng.normal(size=difference.shape))

@@ -29,9 +29,12 @@ import tensorflow as tf
 from electra_tf.config.model import BertConfig
 from electra_tf.model import heads, losses, schedules, tensor_ops
 from electra_tf.model.heads import TokenDistribution
-from electra_tf.model.modeling import BertModel, Embeddings
+from electra_tf.model.modeling import (
+    BertModel,
+    DisentangledEmbeddings,
+    Embeddings,
+)
 from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
-from electra_tf.model.shared_embeddings import DisentangledEmbeddings
 from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.pretrain import generators, pretrain_helpers
 from electra_tf.pretrain.flops import Pass, Sizes
