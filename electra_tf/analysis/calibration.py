@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import optimize, special
 
 from electra_tf.analysis import examples
 from electra_tf.analysis.examples import AnnotatedText
@@ -29,10 +30,9 @@ from electra_tf.analysis.replaced_tokens import replace_tokens
 from electra_tf.analysis.report import Plot, Report, Table, bootstrap
 from electra_tf.analysis.scorer import Scorer, score_texts
 from electra_tf.analysis.scores import Items, error_score, items_of_words
-from electra_tf.checkpoint import calibration
-from electra_tf.checkpoint.calibration import Calibration
+from electra_tf.checkpoint import loading
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.util import console
+from electra_tf.util import console, files
 from electra_tf.util.errors import UserError
 
 NUM_BINS = 15
@@ -71,9 +71,10 @@ def run(config: AnalysisConfig) -> Report:
             console.warn("The temperature is extreme and is not written.")
         else:
             fitted_on = f"{common[0]} in {', '.join(config.dev)}"
-            written = Calibration(temperature, fitted_on, scorer.step)
-            calibration.write(scorer.directory, written)
-            console.say(f"Wrote {scorer.directory / calibration.FILE_NAME}")
+            path = scorer.directory / loading.CALIBRATION_FILE
+            fit = loading.Calibration(temperature, fitted_on, scorer.step)
+            files.write_json(path, fit._asdict())
+            console.say(f"Wrote {path}")
     return _report(results)
 
 
@@ -81,8 +82,6 @@ def _score_items(
     texts: Sequence[AnnotatedText], scorer: Scorer, seed: int
 ) -> dict[str, Items]:
     """Returns the items of each kind of errors, with logits as scores."""
-    from scipy import special
-
     marked = [text for text in texts if text.is_error]
     clean = [text.text for text in texts if not any(text.is_error)]
     kinds = {}
@@ -115,7 +114,7 @@ def measure(
 
     Shapes: bins [3, K], the sums of 1, P and label over the items of each bin.
     """
-    p = calibration.probability(items.error_score / temperature)
+    p = special.expit(items.error_score / temperature)
     number = np.minimum((p * NUM_BINS).astype(int), NUM_BINS - 1)
     flat, shape = items.text * NUM_BINS + number, (items.num_texts, NUM_BINS)
     sums = [
@@ -150,8 +149,6 @@ def negative_log_likelihood(items: Items, temperature: float) -> float:
 
 def fit_temperature(items: Items) -> float:
     """Returns the temperature with the least negative log-likelihood."""
-    from scipy import optimize
-
     bound = np.log(MAX_TEMPERATURE)
     fitted = optimize.minimize_scalar(
         lambda x: negative_log_likelihood(items, np.exp(x)),

@@ -19,7 +19,7 @@ from electra_tf.checkpoint.architecture import DISCRIMINATOR_HEAD
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import pseudo_likelihood, tensor_ops
+from electra_tf.model import tensor_ops, two_tower
 from electra_tf.model.heads import GeneratorPredictions
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.networks import ElectraDiscriminator, complete_ids
@@ -103,7 +103,7 @@ class ScoringNetworks:
             cloze = self.cloze.distribution(
                 states, self.towers.word_embeddings, ids["input_mask"] > 0
             )
-            outputs["two_tower"] = pseudo_likelihood.log_probs_of_texts(
+            outputs["two_tower"] = two_tower.log_probs_of_texts(
                 outputs["logits"],
                 cloze.log_probs(input_ids),
                 ids["input_mask"],
@@ -186,7 +186,7 @@ def _two_tower_training(weights: Weights) -> PretrainingConfig | None:
     path = epath.Path(weights.origin).parent / CONFIG_FILE
     training = load_config(path, PretrainingConfig)
     try:
-        pseudo_likelihood.check_samples(training.objective, training.masking)
+        two_tower.check_samples(training.objective, training.masking)
     except UserError:
         return None
     return training

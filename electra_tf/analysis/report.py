@@ -18,7 +18,7 @@ import tensorflow as tf
 from etils import epath
 
 import electra_tf
-from electra_tf.checkpoint import calibration, loading
+from electra_tf.checkpoint import loading
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import console, files
 
@@ -159,7 +159,7 @@ def write(report: Report, config: AnalysisConfig) -> None:
     root = epath.Path(config.output_dir)
     weights = loading.read(config.model, vocab_file=config.vocab_file)
     sizes = loading.sizes(weights).items()
-    stored = calibration.read_for_checkpoint(weights.origin, weights.step)
+    stored = loading.read_calibration(weights.origin, weights.step)
     model = {
         "checkpoint": weights.origin,
         "step": weights.step,

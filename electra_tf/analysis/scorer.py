@@ -20,11 +20,12 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from keras.utils import pad_sequences
+from scipy import special
 
 from electra_tf.analysis import networks as scoring_networks
 from electra_tf.analysis.networks import ScoringNetworks
 from electra_tf.analysis.scores import Repair, TextScores, TokenScore
-from electra_tf.checkpoint import calibration, loading
+from electra_tf.checkpoint import loading
 from electra_tf.data.packing import batches
 from electra_tf.model import graph_tokenization, tensor_ops, text_reader
 from electra_tf.util import console
@@ -87,10 +88,10 @@ class Scorer:
         )
         self.scores = networks.scores
         self.step = networks.step
-        self.directory = calibration.directory_of(networks.origin)
+        self.directory = loading.directory_of(networks.origin)
         self.calibration = None
         if "discriminator" in self.scores:
-            self.calibration = calibration.read_for_checkpoint(
+            self.calibration = loading.read_calibration(
                 networks.origin, networks.step
             )
         self._tokenize = graph_tokenization.span_tokenizer(
@@ -207,7 +208,7 @@ class Scorer:
         elif networks.discriminator is not None:
             logits = columns["logits"] / self.temperature
             columns["discriminator"] = -np.logaddexp(0.0, logits)
-            probabilities = calibration.probability(logits).tolist()
+            probabilities = special.expit(logits).tolist()
         values = {name: columns[name].tolist() for name in scores}
         place = itertools.count()  # of a token in the block
         for text, tokens in zip(texts, spans, strict=True):

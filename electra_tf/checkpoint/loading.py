@@ -21,7 +21,7 @@ import os
 import pathlib
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from etils import epath
@@ -50,6 +50,7 @@ from electra_tf.util.errors import ElectraWarning, UserError
 from electra_tf.util.flags import CONFIG_FILE, stored_inputs
 
 _ARCHITECTURE_FILE = "architecture.json"
+CALIBRATION_FILE = "calibration.json"
 _VOCABULARY_FIELDS = ("tokenizer", "vocab_file")
 # Settings of the text and the labels, kept as they are in `Weights`.
 _TEXT_FIELDS = (
@@ -352,6 +353,37 @@ def make(
     )
     weights.assign(network, loaded.arrays)
     return network
+
+
+class Calibration(NamedTuple):
+    """The temperature of P(replaced) = sigmoid(logit / temperature)."""
+
+    temperature: float
+    fitted_on: str
+    step: int
+
+
+def read_calibration(path: str, step: int) -> Calibration | None:
+    """Reads the calibration beside a checkpoint, None if there is none."""
+    file = directory_of(path) / CALIBRATION_FILE
+    if not file.exists():
+        return None
+    calibration = Calibration(**files.read_json(file))
+    if calibration.step == step:
+        return calibration
+    warnings.warn(
+        f"The temperature beside {path} was fitted at step "
+        f"{calibration.step:,}, not at {step:,}, and is not applied.",
+        ElectraWarning,
+        stacklevel=4,
+    )
+    return None
+
+
+def directory_of(path: str) -> epath.Path:
+    """Returns the directory of a checkpoint; a directory is returned itself."""
+    first = epath.Path(bundles.split_paths(path)[0])
+    return first if first.is_dir() else first.parent
 
 
 def weights_of(network: EncoderWithHead) -> Weights:

@@ -146,10 +146,6 @@ class Vocabulary:
         return len(self.tokens)
 
     @property
-    def pad_id(self) -> int:
-        return self.ids["[PAD]"]
-
-    @property
     def unk_id(self) -> int:
         return self.ids["[UNK]"]
 

@@ -12,7 +12,7 @@ from etils import epath
 
 from electra_tf.checkpoint import architecture
 from electra_tf.checkpoint.weights import Weights
-from electra_tf.model import pseudo_likelihood
+from electra_tf.model import two_tower
 from electra_tf.model.text_reader import Ids, TextReader
 from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.objectives.electra import Electra
@@ -135,13 +135,13 @@ def _detector(model: Electra, temperature: float) -> Network:
     if not model.has_two_towers:
         return detector
     try:
-        pseudo_likelihood.check_samples(config.objective, config.masking)
+        two_tower.check_samples(config.objective, config.masking)
     except UserError:  # its verdicts can still score
         return detector
 
     def log_probs(ids: Ids) -> tf.Tensor:
         inputs = Inputs(**ids)
-        return pseudo_likelihood.log_probs_of_texts(
+        return two_tower.log_probs_of_texts(
             model.discriminate(inputs),
             model.cloze(inputs)[0].log_probs(inputs.input_ids),
             inputs.input_mask,

@@ -8,13 +8,7 @@ from typing import NamedTuple
 
 from etils import epath
 
-from electra_tf.checkpoint import loading, weights
-from electra_tf.checkpoint.architecture import (
-    SLOTS,
-    STEP,
-    encoder_flags,
-    size_flags,
-)
+from electra_tf.checkpoint import architecture, loading, weights
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.objectives import get_class
 from electra_tf.configure_pretraining import PretrainingConfig
@@ -23,14 +17,6 @@ from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import console
 from electra_tf.util.errors import UserError, listed, shape_differences
-
-_SIZES = (
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "embedding_size",
-)
 
 
 class InitialWeights(NamedTuple):
@@ -44,12 +30,13 @@ def read_initial_weights(
     config: PretrainingConfig, vocabulary: Vocabulary | None = None
 ) -> InitialWeights:
     """Reads all checkpoints that a new run starts from."""
-    model = generator = None
-    if config.training.init_checkpoint:
+    training, model, generator = config.training, None, None
+    if training.init_checkpoint:
         model = read_model(config, vocabulary)
-    if config.training.generator_checkpoint:
+    if training.generator_checkpoint:
         generator = read_generator(config)
-    if _objective(config).is_frozen(config) and not (model or generator):
+    objective = get_class(config.objective.objective)
+    if objective.is_frozen(config) and not (model or generator):
         raise UserError("A frozen generator needs --generator_checkpoint.")
     return InitialWeights(model, generator)
 
@@ -81,17 +68,18 @@ def read_model(
         generator_num_attention_heads=model.generator_num_attention_heads,
     )
     # Shapes alone do not show all of these.
-    objective, name = _objective(config), config.objective.objective
+    name = config.objective.objective
+    objective = get_class(name)
     generator = loaded.architecture.generator and model.generator(1)
     flags = {
-        **encoder_flags(model.discriminator(1), generator),
+        **architecture.encoder_flags(model.discriminator(1), generator),
         "generator_sharing": model.generator_sharing,
         "objective": name if objective.has_own_generator else "mlm",
         "generator_type": objective.generator_type(config),
         "do_lower_case": corpus.do_lower_case,
         "strip_accents": corpus.strip_accents,
     }
-    wanted = size_flags(loaded.architecture)
+    wanted = architecture.size_flags(loaded.architecture)
     if vocabulary is None and epath.Path(config.vocab_file).exists():
         vocabulary = Vocabulary.from_file(config.vocab_file)
     both = (vocabulary, loaded.vocabulary)
@@ -111,27 +99,25 @@ def read_model(
 
 def read_generator(config: PretrainingConfig) -> Weights:
     """Reads `generator_checkpoint` and compares the sizes."""
-    kind = _objective(config).generator_type(config)
-    if kind != "transformer" or not _objective(config).has_own_generator:
+    name = config.objective.objective
+    objective = get_class(name)
+    kind = objective.generator_type(config)
+    if kind != "transformer" or not objective.has_own_generator:
         raise UserError(
-            f"objective={config.objective.objective} with generator_type={kind}"
-            " has no separate masked language model for generator_checkpoint."
+            f"objective={name} with generator_type={kind} has no separate "
+            "masked language model for generator_checkpoint."
         )
     path = config.training.generator_checkpoint
     loaded = weights.select(loading.read(path), "generator")
     stored, wanted = (
-        {name: getattr(bert, name) for name in _SIZES}
-        for bert in (loaded.architecture.encoder, config.model.generator(1))
+        architecture.encoder_flags(encoder, None)
+        for encoder in (loaded.architecture.encoder, config.model.generator(1))
     )
     if loaded.heads_are_assumed:
         del stored["num_attention_heads"]
     if others := [f"{k}={v}" for k, v in stored.items() if wanted[k] != v]:
         raise UserError(f"The generator of {path} has {', '.join(others)}.")
     return loaded
-
-
-def _objective(config: PretrainingConfig) -> type[PretrainingModel]:
-    return get_class(config.objective.objective)
 
 
 def assign_generator(model: PretrainingModel, loaded: Weights) -> set[str]:
@@ -157,7 +143,7 @@ def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
     fitted = _fit(model, loaded)
     targets = {v.path: v for v in model.weights}
     sources = weights.without_slots(fitted).arrays
-    sources.pop(STEP, None)
+    sources.pop(architecture.STEP, None)
     differences = shape_differences(
         {name: tuple(v.shape) for name, v in targets.items()},
         {name: array.shape for name, array in sources.items()},
@@ -170,8 +156,8 @@ def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
     for name, array in sources.items():
         targets[name].assign(array)
     variables = checkpoint_variables(model)
-    slots = {f"{name}/{kind}" for name in sources for kind in SLOTS}
-    slots &= variables.keys() & fitted.arrays.keys()
+    common = variables.keys() & fitted.arrays.keys()
+    slots = [name for name in common if name.endswith(architecture.SLOTS)]
     for name in slots:
         variables[name].assign(fitted.arrays[name])
     if not model.config.training.reset_step:

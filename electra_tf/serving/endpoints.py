@@ -17,7 +17,7 @@ import keras
 import tensorflow as tf
 from etils import epath
 
-from electra_tf.checkpoint import calibration, loading
+from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import select
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.networks import (
@@ -150,7 +150,7 @@ def of_checkpoint(path: str, vocab_file: str = "") -> dict[str, Network]:
 
 def temperature_of(path: str, step: int) -> float:
     """Returns the temperature beside a checkpoint, 1 if there is none."""
-    stored = calibration.read_for_checkpoint(path, step)
+    stored = loading.read_calibration(path, step)
     return stored.temperature if stored else 1.0
 
 

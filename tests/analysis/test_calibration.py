@@ -6,7 +6,7 @@ from electra_tf.analysis import calibration
 from electra_tf.analysis.replaced_tokens import ReplacedTokens
 from electra_tf.analysis.scorer import Scorer
 from electra_tf.analysis.scores import Items
-from electra_tf.checkpoint import calibration as stored
+from electra_tf.checkpoint.loading import read_calibration
 
 # Half of the sentences have an error.
 MARKED = "a\ti\nb\tc\nc\ti\n\nb\tc\nc\tc\n\n" * 6
@@ -56,14 +56,14 @@ def test_human_errors_are_judged_by_word(run):
 def test_the_temperature_is_written_only_when_asked(run, monkeypatch, tmp_path):
     at_step = str(tmp_path), WordScorer.step
     run()
-    assert stored.read_for_checkpoint(*at_step) is None
+    assert read_calibration(*at_step) is None
     results = run(write_calibration=True).results["human errors"]
-    written = stored.read_for_checkpoint(*at_step)
+    written = read_calibration(*at_step)
     assert written.temperature == results["temperature"]
     assert written.fitted_on.startswith("human errors in ")
     monkeypatch.setattr(calibration, "fit_temperature", lambda _: 99.99)
     run(write_calibration=True)  # of no use
-    assert stored.read_for_checkpoint(*at_step) == written
+    assert read_calibration(*at_step) == written
 
 
 def test_a_stored_temperature_is_undone_before_another_is_fitted(

@@ -11,10 +11,10 @@ from tiny_scoring import ids_of, inputs_of, log_softmax
 from electra_tf.analysis import scorer as scorer_module
 from electra_tf.analysis.networks import ScoringNetworks
 from electra_tf.analysis.scorer import Scorer
-from electra_tf.checkpoint import calibration
-from electra_tf.checkpoint.calibration import Calibration
+from electra_tf.checkpoint.loading import CALIBRATION_FILE, Calibration
 from electra_tf.pretrain import export
 from electra_tf.serving import saved_models
+from electra_tf.util import files
 from electra_tf.util.errors import ElectraWarning, UserError
 
 TEXTS = ["w1 w2 w3 w4 w5", "W7", "", " w9  w3\tw3 ", "w1 w2 w3 w4 w50 w7 w8 w9"]
@@ -169,18 +169,22 @@ def test_long_texts_are_read_in_windows_and_nothing_is_cut(runs, scorers):
 
 def test_a_temperature_divides_only_logits_of_its_own_step(runs, scorers):
     (model, path), networks = runs["electra"], scorers["electra"].networks
-    calibration.write(path, Calibration(2.5, "dev", tiny_scoring.STEP))
+    file, fit = (
+        path / CALIBRATION_FILE,
+        Calibration(2.5, "dev", tiny_scoring.STEP),
+    )
+    files.write_json(file, fit._asdict())
     try:
         scorer = Scorer(networks)
         (found,) = scorer.score(["w1 w2"])
         replaced = 1 / (1 + np.exp(-_logits(model, ids_of("w1 w2")) / 2.5))
         _check(found, "discriminator", np.log(1 - replaced))
         assert scorer.temperature == 2.5 and scorer.directory == path
-        calibration.write(path, Calibration(2.5, "dev", tiny_scoring.STEP + 1))
+        files.write_json(file, fit._replace(step=fit.step + 1)._asdict())
         with pytest.warns(ElectraWarning, match="not at 7, and is not applied"):
             assert Scorer(networks).temperature == 1
     finally:
-        (path / calibration.FILE_NAME).unlink()
+        file.unlink()
 
 
 def test_another_checkpoint_fills_masks(runs):

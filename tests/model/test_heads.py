@@ -11,12 +11,11 @@ from electra_tf.config.model import BertConfig
 from electra_tf.config.objectives import MaskingConfig
 from electra_tf.model import (
     heads,
-    pseudo_likelihood,
-    sampling,
     tensor_ops,
+    two_tower,
     vocabulary_softmax,
 )
-from electra_tf.pretrain import pretrain_helpers
+from electra_tf.pretrain import generators, pretrain_helpers
 
 H, E, V = 6, 4, 11
 CONFIG = BertConfig(
@@ -109,7 +108,7 @@ def test_sampling_inverts_the_distribution_function(vocab_size):
     probs = np.exp(logits.astype(np.float64))
     ends = np.cumsum(probs / probs.sum(-1, keepdims=True), -1)
     expected = (ends <= uniform[..., None]).sum(-1)
-    sampled = sampling.sample_from_logits(tf.constant(logits), uniform)
+    sampled = generators.sample_from_logits(tf.constant(logits), uniform)
     np.testing.assert_array_equal(sampled, expected)
 
 
@@ -120,20 +119,20 @@ def test_impossible_ids_are_never_sampled(possible, uniform):
     logits = np.full((4, 50, 300), tensor_ops.ZERO_PROB_LOGIT, np.float32)
     logits[..., possible] = rng.normal(size=(4, 50, len(possible)))
     draws = tf.fill([4, 50], np.float32(uniform))
-    sampled = sampling.sample_from_logits(tf.constant(logits), draws)
+    sampled = generators.sample_from_logits(tf.constant(logits), draws)
     assert np.isin(sampled, possible).all()
 
 
 def test_the_largest_logits_are_kept():
     logits = RNG.normal(size=(2, 3, 40)).astype(np.float32)
     logits[0, 0, :5] = logits[0, 0].max() + 1  # ties, more than are kept
-    kept = sampling.keep_largest(tf.constant(logits), 4).numpy()
+    kept = generators.keep_largest(tf.constant(logits), 4).numpy()
     least = np.sort(logits, -1)[..., -4:].min(-1, keepdims=True)
     expected = np.where(logits >= least, logits, -1e9)
     np.testing.assert_array_equal(kept, expected)
     counts = (kept > -1e9).sum(-1)
     assert counts[0, 0] == 5 and (np.delete(counts.ravel(), 0) == 4).all()
-    same = sampling.keep_largest(tf.constant(logits), 1000)
+    same = generators.keep_largest(tf.constant(logits), 1000)
     np.testing.assert_array_equal(same, logits)
 
 
@@ -142,12 +141,12 @@ def test_rounded_products_do_not_favour_the_last_word_of_a_block(monkeypatch):
         x = tf.cast(tf.cast(x, tf.bfloat16), tf.float32)
         return tf.cumsum(x, -1)
 
-    monkeypatch.setattr(sampling, "_cumulative_sum", rounded_sum)
+    monkeypatch.setattr(generators, "_cumulative_sum", rounded_sum)
     logits = np.full((1, 1, 256), -12.0, np.float32)
     logits[..., 5:7] = 0.0, np.log(0.011)  # sum to what bfloat16 rounds up
     uniform = (np.arange(20_000, dtype=np.float32) + 0.5) / 20_000
     logits = np.broadcast_to(logits, (1, 20_000, 256))
-    found = sampling.sample_from_logits(logits, uniform[np.newaxis])
+    found = generators.sample_from_logits(logits, uniform[np.newaxis])
     share = float(np.mean(found.numpy() == 127))
     assert share <= np.exp(-12.0) + 1 / 20_000
 
@@ -161,7 +160,7 @@ def test_share_of_replaced_equals_that_of_training(mask_prob):
     inputs = rows._replace(input_ids=rows.input_ids[2:], input_mask=mask)
     chosen = pretrain_helpers.num_chosen(inputs, masking).numpy()[:, 0]
     sizes = np.arange(1, longest - 1)  # without [CLS] and [SEP]
-    found = pseudo_likelihood.share_of_replaced(sizes, masking, longest)
+    found = two_tower.share_of_replaced(sizes, masking, longest)
     expected = np.minimum(chosen / sizes, 1)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
@@ -174,7 +173,7 @@ def test_optimal_discriminator_recovers_the_data_distribution():
     # Masked and sampled: token v with probability q, real if it is the data's.
     real = (1 - share) * p + share * q * p
     replaced = share * q * (1 - p)
-    found = pseudo_likelihood.electra_log_probs(
+    found = two_tower.electra_log_probs(
         np.log(replaced / real), np.log(q), share
     )
     np.testing.assert_allclose(np.exp(found), p, rtol=1e-9)

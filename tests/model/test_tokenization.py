@@ -20,8 +20,8 @@ def test_ids_are_line_numbers_in_any_file(tmp_path, encoding, newline):
     vocabulary = Vocabulary.from_file(str(path))
     assert vocabulary.tokens == (*SPECIAL_TOKENS, "é", "b")
     assert vocabulary.ids["b"] == 6
-    special = ("pad_id", "unk_id", "cls_id", "sep_id", "mask_id")
-    assert [getattr(vocabulary, name) for name in special] == [0, 1, 2, 3, 4]
+    special = ("unk_id", "cls_id", "sep_id", "mask_id")
+    assert [getattr(vocabulary, name) for name in special] == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(

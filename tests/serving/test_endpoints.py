@@ -5,12 +5,13 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.checkpoint import calibration, loading
-from electra_tf.checkpoint.calibration import Calibration
+from electra_tf.checkpoint import loading
+from electra_tf.checkpoint.loading import Calibration
 from electra_tf.checkpoint.weights import ENCODER
 from electra_tf.export_saved_model import ExportConfig, main
 from electra_tf.pretrain import export
 from electra_tf.serving import endpoints
+from electra_tf.util import files
 from electra_tf.util.errors import ElectraWarning, UserError
 from electra_tf.util.flags import save_config
 
@@ -28,7 +29,8 @@ def source(model, tmp_path_factory):
     directory = tmp_path_factory.mktemp("source")
     weights = export.weights_of(model)
     loading.write(str(directory), weights, "electra_tf")
-    calibration.write(directory, Calibration(TEMPERATURE, "errors", 0))
+    fit = Calibration(TEMPERATURE, "errors", 0)
+    files.write_json(directory / loading.CALIBRATION_FILE, fit._asdict())
     return directory
 
 

@@ -43,7 +43,7 @@ import tensorflow as tf
 from electra_tf.config.model import BertConfig
 from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import layers, losses, sampling, tensor_ops
+from electra_tf.model import layers, losses, tensor_ops
 from electra_tf.pretrain import generators
 from electra_tf.pretrain.metrics import ForwardPass, Loss
 from electra_tf.pretrain.objectives.electra import Electra
@@ -210,4 +210,4 @@ def adversarial_share(step: tf.Tensor, config: ObjectiveConfig) -> tf.Tensor:
 def _gumbel_noise(logits: tf.Tensor, keys: RandomKeys) -> tf.Tensor:
     """Draws the same Gumbel noise at each call, float32 [B, N, V]."""
     uniform = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:]))
-    return sampling.gumbel_noise(uniform)
+    return generators.gumbel_noise(uniform)

@@ -26,7 +26,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
-from electra_tf.model import sampling, tensor_ops
+from electra_tf.model import tensor_ops
 from electra_tf.model.modeling import EncoderOutput, TransformerBlock
 from electra_tf.pretrain import generators
 from electra_tf.pretrain.flops import Pass, Sizes
@@ -80,7 +80,7 @@ class Teams(SelectionModel):
         masked = corrupted.masked
         logits = tf.stop_gradient(corrupted.mlm_logits)
         uniform = draw(keys, Purpose.CANDIDATES, tuple(logits.shape[1:]))
-        logits += sampling.gumbel_noise(uniform)
+        logits += generators.gumbel_noise(uniform)
         num_wrong = self.config.objective.num_candidates - 1
         wrong = generators.largest_others(logits, masked.ids, num_wrong)
         words = tf.concat([masked.ids[..., tf.newaxis], wrong], -1)

@@ -9,8 +9,7 @@ import tensorflow as tf
 import tiny
 from tiny import KEYS
 
-from electra_tf.model import sampling
-from electra_tf.pretrain import export
+from electra_tf.pretrain import export, generators
 from electra_tf.pretrain.objectives import all_tokens_mlm, coco_lm
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.random_keys import Purpose, TrainingKeys, draw
@@ -345,7 +344,9 @@ def test_a_relaxed_sample_passes_on_the_reversed_gradient():
     # The same by definition: rows of the table weighted by one-hot or relaxed
     # samples, for an encoder that reads vectors instead of ids.
     table = tf.convert_to_tensor(model.electra.embeddings.word_embeddings)
-    noise = sampling.gumbel_noise(draw(KEYS, Purpose.SAMPLE, logits.shape[1:]))
+    noise = generators.gumbel_noise(
+        draw(KEYS, Purpose.SAMPLE, logits.shape[1:])
+    )
     places = tf.one_hot(out.masked.positions, tiny.LENGTH)
     places *= out.masked.weights[..., None]  # [B, N, L]
     with tf.GradientTape() as tape:
