@@ -42,7 +42,6 @@ HUMAN, REPLACED = "human errors", "replaced tokens"
 
 
 def run(config: AnalysisConfig) -> Report:
-    """Measures the calibration of a discriminator, and fits a temperature."""
     texts = [examples.read_texts(config, split) for split in ("dev", "test")]
     scorer = Scorer.from_config(config)
     if "discriminator" not in scorer.scores:  # energies are no logits

@@ -35,7 +35,6 @@ FIGURES = ("precision", "recall", "F0.5", "AUC")
 
 
 def run(config: AnalysisConfig) -> Report:
-    """Measures how well a model's scores detect errors."""
     from sklearn.metrics import precision_recall_curve
 
     texts = {split: read(config, split) for split in ("dev", "test")}
@@ -108,7 +107,6 @@ def measure(config: AnalysisConfig, dev: Items, test: Items) -> dict[str, Any]:
 def detection(
     hits: float, num_flagged: float, num_errors: float
 ) -> tuple[float, float, float]:
-    """Computes precision, recall and F0.5."""
     precision = hits / num_flagged if num_flagged else 0.0
     if not num_errors:
         return precision, math.nan, math.nan

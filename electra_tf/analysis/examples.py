@@ -117,12 +117,10 @@ class AnnotatedText(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The words with one space between."""
         return " ".join(self.words)
 
 
 def read_texts(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
-    """Reads the texts of a split, in order."""
     readers = {
         ".conllu": _read_conllu,
         ".src": _read_corrected,
@@ -176,7 +174,6 @@ def _read_plain(path: str) -> Iterator[AnnotatedText]:
 
 
 def _read_corrected(path: str) -> Iterator[AnnotatedText]:
-    """Reads sentences with their corrections beside them."""
     stem = path[: path.lower().rindex(".src")].removesuffix(".spellchecked")
     names = files.find(f"{files.escape(stem)}.ref[0-9]*")
     if not names:

@@ -35,8 +35,6 @@ from electra_tf.data.tables import Row
 
 
 class MinimalPair(NamedTuple):
-    """A grammatical sentence, and one that is not."""
-
     good: str
     bad: str
     paradigm: str
@@ -44,7 +42,6 @@ class MinimalPair(NamedTuple):
 
 
 def run(config: AnalysisConfig) -> Report:
-    """Compares pairs by each score of a model."""
     pairs = examples.read_json(config, "test", parse)
     scorer = Scorer.from_config(config)
     scores = config.scores or scorer.scores
@@ -57,7 +54,6 @@ def run(config: AnalysisConfig) -> Report:
 
 
 def parse(row: Row, path: str) -> MinimalPair:
-    """Parses a pair."""
     stem, _, _ = os.path.basename(path).rpartition(".json")
     paradigm = row.value("UID", str, stem)
     return MinimalPair(

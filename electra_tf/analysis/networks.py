@@ -169,7 +169,6 @@ class ScoringNetworks:
 
 
 def _token_output(weights: Weights) -> str:
-    """Returns the kind of the discriminator's outputs."""
     objective = get_class(weights.objective) if weights.objective else None
     if DISCRIMINATOR_HEAD in weights.architecture.heads:
         if objective is not None:
@@ -210,7 +209,6 @@ def _mlm_weights(weights: Weights, path: str) -> Weights | None:
 def _make_towers(
     weights: Weights, discriminator: ElectraDiscriminator, policy: str
 ) -> tuple[TwoTowerModel, GeneratorPredictions]:
-    """Makes the two towers and their head, with their weights."""
     architecture, sizes = weights.architecture, weights.architecture.generator
     is_shared = architecture.generator_sharing == "embeddings"
     tables = discriminator.encoder.embeddings if is_shared else None

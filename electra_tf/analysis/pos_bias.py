@@ -28,7 +28,6 @@ from electra_tf.util.errors import UserError
 
 
 def run(config: AnalysisConfig) -> Report:
-    """Compares how a discriminator flags tokens by part of speech."""
     texts = examples.read_texts(config, "test")
     for text in texts:
         if not text.tags:

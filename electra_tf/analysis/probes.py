@@ -76,7 +76,6 @@ class Encoder:
         return rows
 
     def can_read(self, sentences: Sequence[Words]) -> list[bool]:
-        """Tests if each sentence fits in a row."""
         longest = self._network.reader.max_seq_length
         return [len(ids) <= longest for ids, _ in self.rows(sentences)]
 
@@ -151,7 +150,6 @@ def run(config: AnalysisConfig) -> Report:
 
 
 def _load(path: str, config: AnalysisConfig) -> EncoderWithHead:
-    """Loads the main network of a checkpoint."""
     weights = loading.read_with_vocabulary(path, config.vocab_file)
     chosen = select(weights, weights.networks[0])
     length = loading.row_length(
@@ -170,7 +168,6 @@ def _first(texts: Sequence[AnnotatedText], num_words: int) -> list:
 
 
 def tasks(texts: Sequence[AnnotatedText], seed: int) -> dict[str, Items]:
-    """Returns the items of each task of a split."""
     by_task = collections.defaultdict(list)
     for text in texts:
         is_conllu = tables.file_ending(text.path) == ".conllu"

@@ -35,7 +35,6 @@ class ReplacedTokens(NamedTuple):
 def replace_tokens(
     scorer: Scorer, texts: Sequence[str], seed: int
 ) -> ReplacedTokens:
-    """Replaces tokens of texts, and runs the discriminator on them."""
     networks, vocabulary = scorer.networks, scorer.networks.vocabulary
     reader = TextReader(
         vocabulary,

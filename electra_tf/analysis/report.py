@@ -86,7 +86,6 @@ class Table(NamedTuple):
     digits: int = 3
 
     def cells(self) -> list[list[str]]:
-        """Returns the header and the rows as text."""
         columns = {
             name: name.replace("_", " ")
             for row in self.rows.values()
@@ -133,8 +132,6 @@ class Plot(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The results of an analysis."""
-
     results: Mapping[str, Any]
     tables: Sequence[Table]
     plots: Mapping[str, Plot] = {}
@@ -155,7 +152,6 @@ def analyze(config: AnalysisConfig) -> None:
 
 
 def write(report: Report, config: AnalysisConfig) -> None:
-    """Writes the files of a report."""
     root = epath.Path(config.output_dir)
     weights = loading.read(config.model, vocab_file=config.vocab_file)
     sizes = loading.sizes(weights).items()

@@ -39,8 +39,6 @@ FIRST, RECOGNISER, ORACLE = "first hypothesis", "recogniser", "oracle"
 
 
 class NBest(NamedTuple):
-    """A list of hypotheses."""
-
     hypotheses: tuple[str, ...]
     reference: str
     scores: tuple[float, ...] = ()
@@ -66,7 +64,6 @@ class ScoredLists(NamedTuple):
         return np.take_along_axis(self.num_errors, chosen, 1)[:, 0]
 
     def error_rate(self, values: np.ndarray) -> float:
-        """Computes the word error rate, in percent."""
         return 100 * float(self.errors(values).sum() / self.num_words.sum())
 
     def mixed(self, name: str, weight: float) -> np.ndarray:
@@ -77,7 +74,6 @@ class ScoredLists(NamedTuple):
 
 
 def run(config: AnalysisConfig) -> Report:
-    """Re-ranks lists by each score of a model."""
     splits = ["test", *["dev"] * bool(config.dev)]
     lists = {x: examples.read_json(config, x, parse) for x in splits}
     if len({bool(x.scores) for some in lists.values() for x in some}) > 1:
@@ -89,7 +85,6 @@ def run(config: AnalysisConfig) -> Report:
 
 
 def parse(row: Row, path: str) -> NBest:
-    """Parses an n-best list."""
     name = next((x for x in ("input", "nbest") if x in row), "hypotheses")
     hypotheses = row.value(name, list)
     if not hypotheses or not all(isinstance(x, str) for x in hypotheses):

@@ -231,7 +231,6 @@ class Scorer:
     def _rows(
         self, spans: Sequence[Sequence[graph_tokenization.TokenSpan]]
     ) -> Iterator[_Row]:
-        """Yields the rows of all windows of texts."""
         vocabulary = self.networks.vocabulary
         sizes = np.array([len(tokens) for tokens in spans], np.int32)
         before = np.cumsum(sizes) - sizes  # tokens of the texts before

@@ -20,15 +20,11 @@ _DIGITS = 6
 
 
 class Repair(NamedTuple):
-    """A suggested replacement for a token."""
-
     token: str
     probability: float
 
 
 class TokenScore(NamedTuple):
-    """A token of a text and its scores."""
-
     token: str
     start: int
     end: int
@@ -46,8 +42,6 @@ class TokenScore(NamedTuple):
 
 
 class TextScores(NamedTuple):
-    """A text and the scores of its tokens."""
-
     text: str
     tokens: tuple[TokenScore, ...]
 
@@ -151,7 +145,6 @@ def error_score(score: str) -> ErrorScore:
 
 
 def word_of_tokens(text: AnnotatedText, scores: TextScores) -> list[int]:
-    """Returns the index of the word of each token."""
     ends = np.cumsum([1 + len(word) for word in text.words]) - 1
     characters = [max(token.start, token.end - 1) for token in scores.tokens]
     return np.searchsorted(ends[:-1], characters, "right").tolist()
@@ -162,7 +155,6 @@ def items_of_words(
     scores: Iterable[TextScores],
     error_score: ErrorScore,
 ) -> Items:
-    """Returns the words of texts with their error scores and labels."""
     error_scores = []
     for text, text_scores in zip(texts, scores, strict=True):
         of_words = np.full(len(text.words), NO_ERROR_SCORE)

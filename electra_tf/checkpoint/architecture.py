@@ -60,8 +60,6 @@ _TOWERS = ("generator_ltr", "generator_rtl")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """The networks of a checkpoint, and their sizes."""
-
     encoder: BertConfig
     generator: BertConfig | None = None
     sharing: str = "embeddings"
@@ -223,8 +221,6 @@ def _encoder(
     num_attention_heads: int | None,
     tables: BertConfig | None = None,
 ) -> BertConfig:
-    """Infers the sizes of one encoder."""
-
     def size(name: str) -> Shape:
         shape = shapes.get(f"{scope}/{name}", ())
         if len(shape) != 2:
@@ -257,7 +253,6 @@ def _encoder(
 
 
 def _encoder_shapes(config: BertConfig) -> dict[str, Shape]:
-    """Returns the shape of every weight of an encoder by its name."""
     widths = {
         "E": config.embedding_size,
         "H": config.hidden_size,

@@ -154,7 +154,6 @@ class Checkpoints:
             )
 
     def restore_latest(self) -> int | None:
-        """Restores the newest checkpoint that can be read."""
         steps = self.steps()
         for step in reversed(steps):
             try:

@@ -32,7 +32,6 @@ _TAGGING_TASKS = ("chunk", "ner", "pos", "ccg")  # the original's
 
 
 def describe(loaded: Weights) -> str:
-    """Describes a checkpoint: networks, slots, step."""
     num_slots = sum(name.endswith(SLOTS) for name in loaded.arrays)
     num_weights = len(loaded.arrays.keys() - {STEP}) - num_slots
     lines = [

@@ -127,7 +127,6 @@ _TOKENIZER_FIELDS = {
 
 
 def read(directory: str | os.PathLike[str]) -> Weights:
-    """Reads one network."""
     directory = pathlib.Path(directory)
     config_file = directory / CONFIG_FILE
     config = files.read_json(config_file)
@@ -231,7 +230,6 @@ def _read_tensors(directory: pathlib.Path) -> dict[str, np.ndarray]:
 def _to_ours(
     tensors: dict[str, np.ndarray], config: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
-    """Returns the arrays of a network under our names."""
     if not any(name.startswith(_PREFIX) for name in tensors):
         tensors = {f"{_PREFIX}{name}": x for name, x in tensors.items()}
     tied = tensors.pop(_TIED, None)
@@ -288,7 +286,6 @@ def _to_theirs(weights: Weights, class_name: str) -> dict[str, np.ndarray]:
 
 
 def _class_to_write(sizes: Architecture, kind: str) -> str:
-    """Returns the class of transformers that computes the network."""
     heads = (*sizes.heads, *sizes.tasks)
     if sizes.generator is not None or len(heads) > 1:
         raise UserError(

@@ -290,7 +290,6 @@ def load(
     vocab_file: str = "",
     **options: object,
 ) -> EncoderWithHead:
-    """Loads a single network."""
     loaded = read(path, vocab_file=vocab_file)
     network = network or expected.NETWORK or loaded.networks[0]
     loaded = select(loaded, network)
@@ -302,7 +301,6 @@ def load(
 
 
 def read_with_vocabulary(path: str, vocab_file: str = "") -> Weights:
-    """Reads a checkpoint that must have a vocabulary."""
     loaded = read(path, vocab_file=vocab_file)
     if loaded.vocabulary is None:
         raise UserError(
@@ -313,7 +311,6 @@ def read_with_vocabulary(path: str, vocab_file: str = "") -> Weights:
 
 
 def warn_of_assumed_heads(loaded: Weights) -> None:
-    """Warns if the number of attention heads is assumed."""
     if loaded.heads_are_assumed:
         heads = loaded.architecture.encoder.num_attention_heads
         warnings.warn(
@@ -342,7 +339,6 @@ def tokenizer_options(loaded: Weights) -> dict[str, bool]:
 def make(
     loaded: Weights, dtype: Policy = None, **options: object
 ) -> EncoderWithHead:
-    """Makes a network with its weights."""
     heads = loaded.architecture.heads
     classes = [cls for name, cls in _CLASSES.items() if name in heads]
     network = [*classes, EncoderWithHead][0](

@@ -53,7 +53,6 @@ _RENAMED = (
 def module_shapes(
     module: str, sizes: Sequence[int]
 ) -> dict[str, tuple[int, ...]]:
-    """Returns the shape of each weight of a module."""
     if len(sizes) == 1:
         return {f"{module}/{leaf}": (*sizes,) for leaf in ("gamma", "beta")}
     return {f"{module}/kernel": (*sizes,), f"{module}/bias": (sizes[-1],)}

@@ -71,7 +71,6 @@ class Weights:
 
 
 def assign(model: keras.layers.Layer, arrays: Arrays) -> None:
-    """Assigns every weight of a model."""
     for variable in model.weights:
         variable.assign(arrays[variable.path])
 
@@ -205,7 +204,6 @@ def with_slots(weights: Weights) -> Weights:
 
 
 def without_slots(weights: Weights) -> Weights:
-    """Removes Adam's slots."""
     arrays = {n: a for n, a in weights.arrays.items() if not n.endswith(SLOTS)}
     return dataclasses.replace(weights, arrays=arrays)
 

@@ -72,7 +72,6 @@ def of_items(items: Iterable[Item], spec: InputSpec) -> InputSource:
 
 
 def inputs_of(item: Item, spec: InputSpec) -> Inputs:
-    """Returns the inputs of an item, checked."""
     if isinstance(item, Mapping):
         item = [Row(item).value(name) for name in spec.names]
     elif len(spec.names) == 1:

@@ -16,8 +16,6 @@ from electra_tf.data.build import Shard
 
 
 class BeamEngine:
-    """Runs a build on Apache Beam."""
-
     def __init__(self, runner: str, options: Sequence[str] = ()) -> None:
         self._options = [f"--runner={runner}"]
         for option in options:  # split at commas, also those inside of values

@@ -134,8 +134,6 @@ def pack(
 
 
 class LocalEngine:
-    """Runs a build in processes of this machine."""
-
     def __init__(self, num_processes: int = 1) -> None:
         self._num_processes = num_processes
 
@@ -350,7 +348,6 @@ def _publish(
 
 
 def _part_name(data_set: CorpusConfig, split: str) -> str:
-    """Returns the name of the file of a split in a shard."""
     return f"{data_set.max_seq_length}-{split}"
 
 

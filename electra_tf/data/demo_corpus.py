@@ -61,7 +61,6 @@ def documents() -> list[list[str]]:
 
 
 def _sources() -> Iterator[pathlib.Path]:
-    """Yields the source files, in order, without tests."""
     roots = [pathlib.Path(sysconfig.get_path("stdlib"))]
     for package in PACKAGES:
         spec = importlib.util.find_spec(package)

@@ -48,7 +48,6 @@ def batches(
     size: Callable[[Any], int] = lambda item: 0,
     enough: float = math.inf,
 ) -> Iterator[list]:
-    """Yields lists of consecutive items."""
     batch, total = [], 0
     for item in items:
         batch.append(item)
@@ -134,7 +133,6 @@ class ExampleBuilder:
         self._target = max_seq_length
 
     def pack(self, lines: Iterable[list[int]]) -> Iterator[Example]:
-        """Packs the lines of ids of a document."""
         pending, size = [], 0
         for ids in filter(None, lines):
             pending.append(ids)

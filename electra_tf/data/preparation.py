@@ -22,8 +22,6 @@ from electra_tf.util.errors import UserError
 
 
 class Prepared(NamedTuple):
-    """The vocabulary and the records of a run."""
-
     vocabulary: Vocabulary
     train: Mapping[int, Records]
     held_out: Records | None

@@ -121,7 +121,6 @@ def is_half_built(directory: str) -> bool:
 
 
 def settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
-    """Returns the settings of a data set for its manifest."""
     return {
         "format_version": FORMAT_VERSION,
         "vocab_sha256": vocabulary.sha256,

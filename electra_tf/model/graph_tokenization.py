@@ -215,7 +215,6 @@ def make_tokenizer(
     do_lower_case: bool = True,
     strip_accents: bool = True,
 ) -> Tokenizer:
-    """Makes the tokenizer of a vocabulary."""
     if vocabulary.sentencepiece:
         return SentencePieceTokenizer(vocabulary)
     return GraphTokenizer(vocabulary, do_lower_case, strip_accents)
@@ -270,7 +269,6 @@ def without_invalid_bytes(text: tf.Tensor) -> tf.Tensor:
 
 
 def _lower(text: tf.Tensor, locale_dependent: str) -> tf.Tensor:
-    """Lower-cases text independently of the locale."""
     for letter in locale_dependent:
         text = tf.strings.regex_replace(text, letter, letter.lower())
     return tf.strings.lower(text, "utf-8")
@@ -327,8 +325,6 @@ def value_of_row(
 
 
 class TokenSpan(NamedTuple):
-    """A token of a text."""
-
     token_id: int
     start: int
     end: int

@@ -20,7 +20,6 @@ class LossTerm(NamedTuple):
 
 
 def weighted(values: tf.Tensor, weights: tf.Tensor) -> LossTerm:
-    """Computes the weighted sum of values."""
     values = tf.cast(values, tf.float32)
     return LossTerm(tf.reduce_sum(values * weights), tf.reduce_sum(weights))
 

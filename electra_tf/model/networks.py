@@ -117,7 +117,6 @@ class EncoderWithHead(keras.Model):
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """The vocabulary; None if it is not known."""
         return self.reader and self.reader.vocabulary
 
     @classmethod

@@ -93,7 +93,6 @@ def weights_of(model: PretrainingModel) -> Weights:
 def reader_of(
     model: PretrainingModel, *, reads_masks: bool = False
 ) -> TextReader:
-    """Returns the reader of a model's texts."""
     config = model.config.corpus
     return TextReader(
         model.vocabulary,

@@ -53,7 +53,6 @@ class Pass:
     sparse_embed_lookup: bool = False  # whether reading a word costs nothing
 
     def forward(self) -> int:
-        """Counts the forward pass on one row."""
         encoder = self.network.num_hidden_layers * self.block()
         encoder += self.embedding()
         return (
@@ -103,7 +102,6 @@ class Pass:
         return self.num_decisions * one
 
     def _attention(self) -> int:
-        """Counts self-attention, for one query."""
         hidden = self.network.hidden_size
         heads = self.network.num_attention_heads
         scores = 2 * hidden + heads * (1 + SOFTMAX + DROPOUT)  # 1: the scale
@@ -122,7 +120,6 @@ def _linear(num_inputs: int, num_outputs: int) -> int:
 
 
 def update_flops(parts: Mapping[str, Pass], batch_size: int) -> int:
-    """Counts one update."""
     return batch_size * sum(part.update() for part in parts.values())
 
 
@@ -141,14 +138,12 @@ class Sizes:
         return self.config.masking.max_predictions_per_seq(self.num_tokens)
 
     def main(self, *, num_more_layers: int = 0, **counts: int) -> Pass:
-        """Returns a pass of the main encoder."""
         network = self.config.model.discriminator(self.vocab_size)
         num_layers = network.num_hidden_layers + num_more_layers
         network = dataclasses.replace(network, num_hidden_layers=num_layers)
         return self._pass(network, **counts)
 
     def generator(self, **counts: int) -> Pass:
-        """Returns a pass of the generator."""
         return self._pass(
             self.config.model.generator(self.vocab_size), **counts
         )

@@ -55,7 +55,6 @@ class ForwardPass(types.SimpleNamespace):
 def softmax_metrics(
     name: str, logits: tf.Tensor, ids: tf.Tensor, weights: tf.Tensor
 ) -> Metrics:
-    """Computes the loss and the accuracy of a softmax."""
     loss = losses.softmax_cross_entropy(logits, ids)
     best = tf.argmax(logits, -1, output_type=tf.int32)
     return {

@@ -46,7 +46,6 @@ def training_dataset(
     shuffle_megabytes: float = 128,
     context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
-    """Makes the training data of one worker."""
     context = context or tf.distribute.InputContext()
     worker_rows = batch_size // context.num_input_pipelines
 
@@ -75,7 +74,6 @@ def training_dataset(
 
 
 def evaluation_dataset(records: Records, *, batch_size: int) -> tf.data.Dataset:
-    """Makes the data of one evaluation."""
     dataset = tf.data.TFRecordDataset([file.path for file in records.files])
     dataset = _parse_batches(dataset.batch(batch_size), records)
     return dataset.prefetch(tf.data.AUTOTUNE)

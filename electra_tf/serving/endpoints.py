@@ -109,7 +109,6 @@ def _echoed(ids: Ids) -> Outputs:
 def export(
     networks: Mapping[str, Network], directory: str | os.PathLike[str]
 ) -> list[epath.Path]:
-    """Writes each network as two SavedModels."""
     paths = []
     for name, network in networks.items():
         of_text = {
@@ -129,7 +128,6 @@ def export(
 
 
 def of_checkpoint(path: str, vocab_file: str = "") -> dict[str, Network]:
-    """Returns the networks of a checkpoint by name."""
     weights = loading.read_with_vocabulary(path, vocab_file)
     if weights.objective == "electric" or "corrector" in weights.networks:
         raise UserError(

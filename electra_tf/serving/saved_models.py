@@ -59,7 +59,6 @@ def export(
 
 
 def _of_tensors(answer: Callable[[Ids], Outputs]) -> Callable[..., Outputs]:
-    """Returns a function whose arguments are those of the signature."""
     return lambda input_ids, input_mask, segment_ids: answer(
         {
             "input_ids": input_ids,

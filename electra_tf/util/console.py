@@ -40,12 +40,10 @@ class Periodic:
 
 
 def say(text: str = "") -> None:
-    """Writes a line to standard output."""
     _write(text, sys.stdout)
 
 
 def warn(text: str) -> None:
-    """Writes a warning to standard error."""
     _write(f"WARNING: {text}", sys.stderr)
 
 

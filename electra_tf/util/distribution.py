@@ -41,7 +41,6 @@ SECONDS_OF_SILENCE = 30
 
 
 def make_strategy(name: str) -> tf.distribute.Strategy:
-    """Makes the distribution strategy for a name."""
     if name == "multi_worker" or (name == "auto" and len(_addresses()) > 1):
         return _multi_worker()  # before any device is initialized
     if name == "tpu":
@@ -72,7 +71,6 @@ def worker(strategy: tf.distribute.Strategy) -> tuple[int, int]:
 
 
 def num_local_replicas(strategy: tf.distribute.Strategy) -> int:
-    """Returns the number of replicas per worker."""
     return strategy.num_replicas_in_sync // worker(strategy)[1]
 
 
@@ -109,7 +107,6 @@ def check_division(
 
 
 def barrier(strategy: tf.distribute.Strategy) -> None:
-    """Waits until every worker has called it."""
     Workers(strategy).gather([0])
 
 
@@ -172,7 +169,6 @@ def _device_kind() -> str:
 
 
 def compiles_updates(jit_compile: str) -> bool:
-    """Returns whether updates are compiled with XLA."""
     if jit_compile == "auto":
         return _device_kind() != "CPU"
     return jit_compile == "true"
@@ -252,7 +248,6 @@ def _multi_worker() -> tf.distribute.Strategy:
 def _wait_for_all(
     addresses: Sequence[str], number: int, seconds: float
 ) -> None:
-    """Waits until every worker can be reached."""
     missing = [x for x in addresses if x != addresses[number]]
     end = time.monotonic() + seconds
     progress = console.Periodic(console.say)

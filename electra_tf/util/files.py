@@ -103,7 +103,6 @@ def write_json(path: StrPath, value: object) -> None:
 
 
 def read_json(path: StrPath) -> Any:  # noqa: ANN401
-    """Reads a JSON file."""
     try:
         return json.loads(epath.Path(path).read_bytes())
     except ValueError as error:

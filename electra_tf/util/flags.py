@@ -89,7 +89,6 @@ def several(*, is_required: bool = False) -> Any:  # noqa: ANN401
 
 
 def required(choices: Iterable[str] = ()) -> Any:  # noqa: ANN401
-    """Returns a field of a text that must be set."""
     return _field("", required=True, choices=(*choices,))
 
 
@@ -295,7 +294,6 @@ def _expand_home(value: object) -> object:
 
 
 def _hparams_flags(text: str, config_class: type) -> Iterator[str]:
-    """Yields the flags that --hparams sets."""
     is_file = text.endswith(".json")
     values = flatten(files.read_json(text) if is_file else json.loads(text))
     originals = getattr(config_class, "ORIGINAL_NAMES", {})
@@ -309,7 +307,6 @@ def _hparams_flags(text: str, config_class: type) -> Iterator[str]:
 
 
 def _as_text(value: object) -> str:
-    """Formats a JSON value for a command line."""
     if isinstance(value, list):
         return ",".join(map(_as_text, value))
     if isinstance(value, float) and value.is_integer():

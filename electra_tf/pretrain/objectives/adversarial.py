@@ -202,7 +202,6 @@ class Adversarial(Electra):
 
 
 def adversarial_share(step: tf.Tensor, config: ObjectiveConfig) -> tf.Tensor:
-    """Computes beta."""
     ramp = linear_ramp(step, *config.adversarial_steps)
     return config.adversarial_weight * ramp
 

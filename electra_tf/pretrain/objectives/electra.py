@@ -112,7 +112,6 @@ class Electra(PretrainingModel):
         return {**cls.generator_passes(sizes), "discriminator": detection}
 
     def _build_head(self, bert: BertConfig) -> None:
-        """Makes the heads on the main encoder."""
         self.discriminator_model = ElectraDiscriminator(
             bert, encoder=self.electra, seed=None
         )
@@ -149,7 +148,6 @@ class Electra(PretrainingModel):
         self.generator_predictions = self.generator_model.head
 
     def _build_towers(self) -> None:
-        """Makes the two towers and their head."""
         bert = self.config.model.generator(self.vocabulary.size)
         is_shared = self.config.model.generator_sharing == "embeddings"
         self.generator = TwoTowerModel(
@@ -171,7 +169,6 @@ class Electra(PretrainingModel):
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> ForwardPass:
-        """Masks, samples and discriminates."""
         corrupted = self.corrupt(inputs, keys=keys, training=training)
         inner = self.main_dropout(keys, training)
         disc_logits = self.discriminate(corrupted.fake.inputs, inner)
@@ -326,7 +323,6 @@ class Electra(PretrainingModel):
         }
 
     def _generator_metrics(self, forward_pass: ForwardPass) -> Metrics:
-        """Computes the generator's losses and accuracies."""
         metrics, masked = {}, forward_pass.masked
         if self.has_generator:
             metrics = softmax_metrics(

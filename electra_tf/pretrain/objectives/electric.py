@@ -82,7 +82,6 @@ class Electric(Electra):
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> ForwardPass:
-        """Samples noise and discriminates it from the data."""
         forward_pass = super().forward(inputs, keys=keys, training=training)
         fake = forward_pass.fake
         is_noise = tf.cast(

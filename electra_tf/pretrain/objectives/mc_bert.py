@@ -64,7 +64,6 @@ class SelectionModel(Electra):
     def build_selection_head(
         self, bert: BertConfig, *, has_neither: bool
     ) -> None:
-        """Makes the head that chooses among candidates."""
         self.selection_predictions = heads.SelectionPredictions(
             bert, has_neither=has_neither, dtype=self.policy
         )
@@ -129,7 +128,6 @@ class McBert(SelectionModel):
     def discriminate(
         self, inputs: Inputs, keys: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """Scores each token of some text."""
         return _verdicts(self._select(inputs, self._candidates(inputs), keys))
 
     def evaluation_step(

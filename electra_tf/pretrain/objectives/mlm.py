@@ -48,7 +48,6 @@ class MaskedLanguageModel(PretrainingModel):
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> ForwardPass:
-        """Masks and predicts."""
         masked = self.mask(inputs, keys)
         outputs = self.generator_model(
             masked.inputs._asdict() | {"positions": masked.positions},

@@ -61,7 +61,6 @@ class ReplaceMlm(Electra):
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> ForwardPass:
-        """Masks, samples and encodes."""
         corrupted = self.corrupt(inputs, keys=keys, training=training)
         inner = self.main_dropout(keys, training)
         output = self.electra(*corrupted.fake.inputs, keys=inner)
@@ -96,7 +95,6 @@ def corrector_loss(vocabulary: Vocabulary) -> Loss:
 
 
 def corrector_head(bert: BertConfig, policy: str) -> heads.GeneratorPredictions:
-    """Makes and builds the head that predicts words."""
     head = heads.GeneratorPredictions(bert, "corrector_predictions", policy)
     head.build((None, None, bert.hidden_size))
     return head

@@ -75,7 +75,6 @@ class Teams(SelectionModel):
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> ForwardPass:
-        """Masks, samples, discriminates and chooses."""
         corrupted = self.corrupt(inputs, keys=keys, training=training)
         masked = corrupted.masked
         logits = tf.stop_gradient(corrupted.mlm_logits)
@@ -99,7 +98,6 @@ class Teams(SelectionModel):
     def discriminate(
         self, inputs: Inputs, keys: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """Scores each token of some text."""
         output = self.electra(*inputs, keys=keys)
         return self._detect(output, inputs, keys)
 
