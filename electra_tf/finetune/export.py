@@ -28,7 +28,6 @@ from electra_tf.finetune.qa.qa_rows import (
     token_borders,
 )
 from electra_tf.finetune.qa.qa_tasks import QATask
-from electra_tf.finetune.tagging.spans import written_tags
 from electra_tf.finetune.tagging.tagging_tasks import TaggingTask
 from electra_tf.finetune.task import Task
 from electra_tf.model import tensor_ops
@@ -152,13 +151,7 @@ class _Tagger(ServedModel):
         fits = words.with_values(fits).to_tensor()  # [B, words]
         batch["labeled_positions"] = tf.cast(places, tf.int32)
         probabilities = self.probabilities(batch)
-        tags = written_tags(
-            tf.argmax(probabilities, -1, tf.int32),
-            fits,
-            self.task.labels,
-            self.task.encoding,
-            original=self.task.original_spans,
-        )
+        tags = tf.gather(self.task.labels, tf.argmax(probabilities, -1))
         return {
             "words": words.to_tensor(),
             "prediction": tf.where(fits, tags, ""),

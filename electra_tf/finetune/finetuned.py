@@ -199,8 +199,7 @@ class Predictor:
       classification  "probabilities" of all labels
       regression      nothing else: the prediction is the value
       tagging         the "words", and "confidences", the probability of each
-                      of the predicted tags, which are in the encoding of the
-                      training rows: BIOES, BIO or IOB1
+                      of the predicted tags; those of spans are BIOES
       QA              the "question"; "nbest", the best spans with their
                       probabilities among these; and "null_odds", higher if
                       there is no answer, None if the model always gives one

@@ -17,8 +17,6 @@ import scipy.special
 import scipy.stats
 import sklearn.metrics
 
-from electra_tf.finetune.tagging.spans import get_span_labels
-
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -29,6 +27,8 @@ Answers = list[dict[str, Any]]
 """The prediction for each example, as JSON values."""
 Golden = Sequence[Sequence[str]]
 """The gold answers of each question; empty if it has none."""
+Span = tuple[int, int, str]
+"""First and last word of a span, and its kind."""
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
@@ -72,6 +72,30 @@ def regression_metrics(targets: np.ndarray, predictions: np.ndarray) -> Metrics:
                 shares[name] = correlate(targets, predictions).statistic
     shares = {name: 100 * float(value) for name, value in shares.items()}
     return {**shares, "mse": float(np.mean(np.square(targets - predictions)))}
+
+
+def get_span_labels(
+    tags: Sequence[str], *, original: bool = False
+) -> list[Span]:
+    """Decodes tags into spans: IOB1, BIO or BIOES.
+
+    A span ends where the kind changes; the original's continues, with the kind
+    of its last word.
+    """
+    spans: list[Span] = []
+    first, before, kind = None, "O", ""
+    for i, tag in enumerate([*tags, "O"]):
+        prefix, _, new_kind = tag.partition("-")
+        ends = prefix in ("B", "S", "O")
+        if not original:
+            ends = ends or before in ("E", "S") or new_kind != kind
+        if first is not None and ends:
+            spans.append((first, i - 1, kind))
+            first = None
+        if first is None and prefix != "O":
+            first = i
+        before, kind = prefix, new_kind
+    return spans
 
 
 def tagging_metrics(

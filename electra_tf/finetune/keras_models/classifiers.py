@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -24,7 +24,6 @@ from electra_tf.finetune.keras_models.task_model import (
     TaskModel,
 )
 from electra_tf.finetune.preprocessing import Batch, Row
-from electra_tf.finetune.tagging.spans import in_encoding, is_span_tag
 from electra_tf.finetune.tagging.tagging_tasks import (
     COLUMNS,
     TaggingHead,
@@ -33,7 +32,6 @@ from electra_tf.finetune.tagging.tagging_tasks import (
 )
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import ElectraWarning, UserError
-from electra_tf.util.flags import flatten
 
 Sentences = Sequence[Sequence[str]]
 """Words of each sentence."""
@@ -296,10 +294,6 @@ class ElectraTagger(TaskModel):
       labels: labels in the order of the logits; empty for numbered tags.
       segment_id: segment of all tokens: 1 in the original, 0 in Hugging Face's
         models.
-      encoding: encoding of the spans from `tag`, if `labels` encode spans: BIO,
-        IOB1, or BIOES for the tags as they are.
-      original_spans: whether spans continue where the kind changes, see
-        `get_span_labels`.
 
     Returns:
       float32 [B, L, C], logits of the words of each window.
@@ -322,22 +316,16 @@ class ElectraTagger(TaskModel):
         *,
         labels: Sequence[str] = (),
         segment_id: int = 1,
-        encoding: str = "BIOES",
-        original_spans: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(config, vocabulary, **options)
         self.classes = Labels(num_tags, labels)
         self.labels = self.classes.labels
         self.segment_id = segment_id
-        self.encoding = encoding
-        self.original_spans = original_spans
         self.options = {
             "num_tags": self.classes.count,
             "labels": [*labels],
             "segment_id": segment_id,
-            "encoding": encoding,
-            "original_spans": original_spans,
         }
         self._add(TaggingHead, "tagger", self.classes.count)
 
@@ -345,13 +333,10 @@ class ElectraTagger(TaskModel):
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
         if {*found.modules} != {"dense"}:
             return None
-        config = flatten(found.description.get("config", {}))
         return {
             "num_tags": found.num_outputs,
             "labels": found.labels,
             "segment_id": int(format_of(found.directory) != "hf"),
-            "encoding": found.metadata.get("encoding", "BIOES"),
-            "original_spans": "spans" in config.get("original_behaviour", ()),
         }
 
     def rows(self, x: Sentences, y: Tags | None = None) -> Iterator[Row]:
@@ -394,10 +379,13 @@ class ElectraTagger(TaskModel):
     def tag(
         self, sentences: Sentences, batch_size: int = BATCH_SIZE
     ) -> list[list[str | int]]:
-        """Returns the most likely tag of each word, spans in `encoding`."""
+        """Returns the most likely tag, or number, of each word."""
         logits = self.predict(sentences, batch_size, verbose=0)
-        tags = [self.classes.names(x) for x in logits]
-        if not (self.labels and all(map(is_span_tag, self.labels))):
-            return tags
-        original = self.original_spans
-        return [in_encoding(x, self.encoding, original=original) for x in tags]
+        return [self.classes.names(x) for x in logits]
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        removed = ("encoding", "original_spans")  # options of version 0.1
+        return super().from_config(
+            {k: v for k, v in config.items() if k not in removed}
+        )

@@ -33,14 +33,9 @@ from electra_tf.finetune.scorer import (
     Answers,
     Metrics,
     Outputs,
-    tagging_metrics,
-)
-from electra_tf.finetune.tagging.spans import (
-    find_encoding,
+    Span,
     get_span_labels,
-    get_tags,
-    in_encoding,
-    is_span_tag,
+    tagging_metrics,
 )
 from electra_tf.finetune.task import Head, Preset, Source, Task, Tensors
 from electra_tf.model import layers, tensor_ops
@@ -160,6 +155,22 @@ def get_windows(
     return [(*span, *part) for span, part in zip(spans, scored, strict=True)]
 
 
+def is_span_tag(tag: str) -> bool:
+    """Returns whether a tag is O, or B, I, E or S with a dash and a kind."""
+    prefix, _, kind = tag.partition("-")
+    return tag == "O" or (prefix in ("B", "I", "E", "S") and kind != "")
+
+
+def get_tags(spans: Sequence[Span], length: int) -> list[str]:
+    """Encodes spans as tags, in BIOES."""
+    tags = ["O"] * length
+    for first, last, kind in spans:
+        inside = "I" * (last - first - 1)
+        prefixes = "S" if first == last else f"B{inside}E"
+        tags[first : last + 1] = [f"{prefix}-{kind}" for prefix in prefixes]
+    return tags
+
+
 class TaggingTask(Task):
     """A tag for each word, which encodes spans or stands for itself."""
 
@@ -189,19 +200,9 @@ class TaggingTask(Task):
         """True if a span continues where the kind changes."""
         return "spans" in self.config.original_behaviour
 
-    @functools.cached_property
-    def encoding(self) -> str:
-        """The encoding of answers: that of the training rows, if of spans."""
-        if not self.is_spans:
-            return "BIOES"
-        if self.metadata:
-            return self.metadata.get("encoding", "BIOES")
-        return find_encoding(self._train_tags)
-
     def describe(self) -> dict[str, Any]:
         kind = {} if self.preset else {"is_spans": self.is_spans}
-        spans = {"encoding": self.encoding} if self.is_spans else {}
-        return {**super().describe(), **kind, **spans}
+        return {**super().describe(), **kind}
 
     @functools.cached_property
     def _kinds_or_tags(self) -> tuple[str, ...]:
@@ -359,15 +360,12 @@ class TaggingTask(Task):
         return {**metrics, "loss": loss}
 
     def answers(self, outputs: Outputs, examples: Examples) -> Answers:
-        encoded = functools.partial(
-            in_encoding, encoding=self.encoding, original=self.original_spans
-        )
         return [
             {
                 "eid": example.eid,
                 "words": example.words,
-                "label": tuple(encoded(example.tags)),
-                "prediction": encoded(tags),
+                "label": example.tags,
+                "prediction": tags,
                 "confidences": confidences,
             }
             for example, tags, confidences in zip(

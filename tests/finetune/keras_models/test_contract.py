@@ -50,8 +50,6 @@ CASES = {
         {
             "labels": ("THE", "WORD"),
             "max_seq_length": 8,
-            "encoding": "BIO",
-            "original_spans": True,
         },
         [text.split() for text in TEXTS],
         [["THE" if w == "the" else "WORD" for w in x.split()] for x in TEXTS],

@@ -7,12 +7,11 @@ import shutil
 import golden_arrays
 import numpy as np
 import pytest
-import tensorflow as tf
 import tiny_finetuning as tiny
 
 from electra_tf.data import answering
-from electra_tf.finetune.tagging import spans as span_tags
-from electra_tf.finetune.tagging.tagging_tasks import get_windows
+from electra_tf.finetune.scorer import get_span_labels
+from electra_tf.finetune.tagging.tagging_tasks import get_tags, get_windows
 from electra_tf.model.tokenization import Vocabulary
 
 GOLDEN = golden_arrays.FULL / "finetune"
@@ -23,11 +22,9 @@ METRICS = json.loads(
 
 @pytest.mark.parametrize("case", METRICS["span_labels"])
 def test_spans_and_tags_are_those_of_the_original(case):
-    spans = span_tags.get_span_labels(case["tags"], original=True)
+    spans = get_span_labels(case["tags"], original=True)
     assert [list(span) for span in spans] == case["spans"]
-    for encoding in ("BIOES", "BIO"):
-        tags = span_tags.get_tags(spans, len(case["tags"]), encoding)
-        assert tags == case[encoding]
+    assert get_tags(spans, len(case["tags"])) == case["BIOES"]
 
 
 @pytest.mark.parametrize(
@@ -42,52 +39,7 @@ def test_spans_and_tags_are_those_of_the_original(case):
     ],
 )
 def test_a_span_ends_where_the_kind_changes(tags, spans):
-    assert span_tags.get_span_labels(tags.split()) == spans
-
-
-LABELS = ("O", *(f"{x}-{kind}" for kind in "XY" for x in "BIES"))
-
-
-@pytest.mark.parametrize(
-    ("sentences", "encoding"),
-    [
-        (["B-X I-X O B-Y", "B-X B-X"], "BIO"),
-        (["I-X I-X O I-Y", "I-X B-X I-X"], "IOB1"),
-        (["B-X I-X O S-Y"], "BIOES"),
-        (["B-X I-X O B-Y B-X", "O I-X"], "BIO"),  # I-X after O is an error
-        (["O O", ""], "BIO"),
-    ],
-)
-def test_the_encoding_of_a_file_is_known_by_its_tags(sentences, encoding):
-    tags = [sentence.split() for sentence in sentences]
-    assert span_tags.find_encoding(tags) == encoding
-
-
-@pytest.mark.parametrize("original", [False, True])
-@pytest.mark.parametrize("encoding", ["BIOES", "BIO", "IOB1"])
-def test_tags_in_any_encoding_have_the_same_spans_also_in_a_graph(
-    encoding, original
-):
-    random = np.random.default_rng(0)
-    tags = random.integers(len(LABELS), size=(200, 8))
-    sizes = random.integers(1, 9, size=200)
-    write = functools.partial(
-        span_tags.written_tags,
-        labels=LABELS,
-        encoding=encoding,
-        original=original,
-    )
-    is_word = np.arange(8) < sizes[:, np.newaxis]
-    found = tf.function(write)(tf.constant(tags, tf.int32), is_word).numpy()
-    for size, numbers, row in zip(sizes, tags, found, strict=True):
-        names = [LABELS[i] for i in numbers[:size]]
-        spans = span_tags.get_span_labels(names, original=original)
-        expected = span_tags.in_encoding(names, encoding, original=original)
-        again = span_tags.get_tags(spans, size, encoding)
-        assert span_tags.get_span_labels(again) == spans
-        assert {tag[:1] for tag in expected} <= {*encoding}
-        assert [x.decode() for x in row[:size]] == expected
-        assert {*row[size:]} <= {b"O"}
+    assert get_span_labels(tags.split()) == spans
 
 
 def test_windows_score_every_word_once_and_fit():
@@ -171,14 +123,10 @@ def test_tags_of_spans_are_recognized_and_become_bioes(tmp_path):
     tags = [x.tags for x in task.get_examples("train")]
     assert tags == [("B-X", "E-X"), ("O", "S-Y")]
     assert task.labels == ("O", *(f"{p}-{k}" for k in "XY" for p in "BIES"))
-    assert (task.main_metric, task.encoding) == ("f1", "BIO")
+    assert task.main_metric == "f1"
     plain = _custom(tmp_path, tag_scheme="tags")
     assert plain.labels == ("B-X", "I-X", "I-Y", "O")
     assert plain.main_metric == "accuracy"
-    described = task.describe()
-    assert _custom(metadata=described).encoding == "BIO"
-    del described["encoding"]  # as earlier versions wrote it
-    assert _custom(metadata=described).encoding == "BIOES"
 
 
 def test_test_sentences_need_no_tags(tmp_path):
