@@ -164,13 +164,6 @@ class FinetuningConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        batch = self.training.train_batch_size
-        pieces = self.runtime.gradient_accumulation_steps
-        if batch % pieces:
-            raise UserError(
-                f"gradient_accumulation_steps={pieces} does not divide "
-                f"train_batch_size={batch}."
-            )
         training = self.training
         needs_dev = training.checkpoint == "best" or training.early_stopping
         if self.run.do_train and needs_dev and not self.run.do_eval:

@@ -97,13 +97,8 @@ class ColumnsConfig(Checked):
             raise UserError(
                 f"main_metric={metric} is not one of {', '.join(metrics)}."
             )
-        is_binary = metric == "f1" and self.task_kind == "classification"
-        if is_binary and len(self.labels) > 2:
-            raise UserError("main_metric=f1 is for two labels: use macro_f1.")
         if len({*self.labels}) < len(self.labels):
             raise UserError(f"labels={','.join(self.labels)} has duplicates.")
-        if [*self.value_range] != sorted(self.value_range):
-            raise UserError(f"value_range={self.value_range} is descending.")
 
     @property
     def is_custom(self) -> bool:

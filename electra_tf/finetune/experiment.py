@@ -20,7 +20,6 @@ from electra_tf.checkpoint.weights import (
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.preprocessing import Example, Features
-from electra_tf.finetune.qa import qa_tasks
 from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.task import Task
 from electra_tf.util import seeds
@@ -70,7 +69,7 @@ def digest_of_encoder(weights: Weights) -> str:
 def resolve_defaults(
     config: FinetuningConfig, weights: Weights
 ) -> tuple[FinetuningConfig, Weights]:
-    """Fills in what the encoder determines: rates, dropout and windows."""
+    """Fills in what the encoder determines: rates and dropout."""
     encoder = weights.architecture.encoder
     rates = config.optimizer.rates(encoder.hidden_size)
     dropouts = {}
@@ -78,24 +77,13 @@ def resolve_defaults(
         flag = getattr(config.training, name)
         pretrained_rate = getattr(encoder, name) or 0.1
         dropouts[name] = pretrained_rate if flag is None else flag
-    row_length = qa_tasks.QATask.DEFAULT_LENGTH
-    if has_questions(config):
-        room = min(row_length, encoder.max_position_embeddings)
-        row_length = config.task.max_seq_length or room
     resolved = dataclasses.replace(
         config,
         optimizer=dataclasses.replace(config.optimizer, **rates._asdict()),
         training=dataclasses.replace(config.training, **dropouts),
-        qa=config.qa.fitted(row_length),
     )
     architecture = weights.architecture.with_fields(**dropouts)
     return resolved, dataclasses.replace(weights, architecture=architecture)
-
-
-def has_questions(config: FinetuningConfig) -> bool:
-    """Returns whether a task is question answering."""
-    is_custom = config.columns.task_kind == "qa"
-    return is_custom or any(x in qa_tasks.TASKS for x in config.task.task_names)
 
 
 class Split(NamedTuple):

@@ -242,9 +242,7 @@ class Predictor:
         encoder = loading.make(loaded.weights, POLICIES[precision]).encoder
         head = self.task.head().build_for(encoder.config.hidden_size)
         loaded.restore(head)
-        self.model = FinetuningModel(
-            self.task.config, encoder, [head], seed=0, num_train_steps=1
-        )
+        self.model = FinetuningModel(self.task.config, encoder, [head], seed=0)
 
     def __call__(self, items: Iterable[Item]) -> list[Answer]:
         """Returns the answer to each item."""

@@ -35,26 +35,26 @@ class FinetuningModel(UpdatedModel):
         heads: Sequence[Head],
         *,
         seed: int,
-        num_train_steps: int,
     ) -> None:
         super().__init__()
         self.config = config
         self.encoder = encoder
         self.heads = {head.name: head for head in heads}
         self.seed = seed
-        self.num_train_steps = num_train_steps
         self.loss_weights = {f"{name}_loss": 1.0 for name in self.heads}
         self._functions: dict[str, Callable[[Batch], dict]] = {}
 
-    def make_optimizer(self) -> optimization.AdamWeightDecayOptimizer:
+    def make_optimizer(
+        self, num_train_steps: int
+    ) -> optimization.AdamWeightDecayOptimizer:
         """Makes the optimizer of the configuration, with its slots built."""
         config, sizes = self.config.optimizer, self.encoder.config
         rates = config.rates(sizes.hidden_size)
         optimizer = optimization.AdamWeightDecayOptimizer(
             schedules.WarmupPolynomialDecay(
                 rates.learning_rate,
-                self.num_train_steps,
-                self.num_train_steps * config.warmup_proportion,
+                num_train_steps,
+                num_train_steps * config.warmup_proportion,
             ),
             config.weight_decay_rate,
             rates=optimization.layerwise_rates(

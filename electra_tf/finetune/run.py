@@ -8,10 +8,10 @@ the files.
 import dataclasses
 import json
 import pathlib
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from electra_tf.checkpoint import loading
@@ -86,10 +86,9 @@ def prepare(config: FinetuningConfig) -> Experiment:
 def _log(config: FinetuningConfig, experiment: Experiment) -> None:
     """Logs the encoder, the settings that it determines, and the rows."""
     console.say(f"Encoder: {experiment.weights.origin}.")
-    resolved = experiment.config
-    if not experiments.has_questions(config):
-        resolved = dataclasses.replace(resolved, qa=config.qa)
-    old, new = (flatten(dataclasses.asdict(x)) for x in (config, resolved))
+    old, new = (
+        flatten(dataclasses.asdict(x)) for x in (config, experiment.config)
+    )
     flags = [f"--{k}={v}" for k, v in new.items() if old[k] != v]
     if flags:
         console.say(f"Defaults set by the encoder: {' '.join(flags)}")
@@ -214,30 +213,28 @@ def summarize(results: Results) -> dict[str, dict[str, dict[str, float]]]:
             for name, value in metrics.items():
                 values.setdefault(split, {}).setdefault(name, []).append(value)
     return {
-        split: {name: _statistics(name, x) for name, x in metrics.items()}
+        split: {
+            name: {
+                "median": statistics.median(x),
+                "mean": statistics.fmean(x),
+                "std": statistics.stdev(x) if len(x) > 1 else 0.0,
+                "best": min(x) if name in _LOWER_IS_BETTER else max(x),
+            }
+            for name, x in metrics.items()
+        }
         for split, metrics in values.items()
-    }
-
-
-def _statistics(name: str, values: Sequence[float]) -> dict[str, float]:
-    best = min(values) if name in _LOWER_IS_BETTER else max(values)
-    return {
-        "median": float(np.median(values)),
-        "mean": float(np.mean(values)),
-        "std": float(np.std(values, ddof=1)) if len(values) > 1 else 0.0,
-        "best": best,
     }
 
 
 def table(title: str, results: Results) -> str:
     """Formats a line for each metric, a column for each trial and statistic."""
-    statistics = ["median", "mean", "std", "best"] * (len(results) > 1)
+    columns = ["median", "mean", "std", "best"] * (len(results) > 1)
     trials = [f"trial {result['trial']}" for result in results]
-    rows = [[title, *trials, *statistics]]
+    rows = [[title, *trials, *columns]]
     for split, metrics in summarize(results).items():
         for name, summary in metrics.items():
             values = [x["metrics"].get(split, {}).get(name) for x in results]
-            values += [summary[x] for x in statistics]
+            values += [summary[x] for x in columns]
             cells = ["" if x is None else f"{x:.2f}" for x in values]
             rows.append([f"{split} {name}", *cells])
     notes = ""

@@ -125,9 +125,9 @@ class Trial:
                 encoder,
                 [task.head().build_for(size) for task in self.tasks],
                 seed=self.seed,
-                num_train_steps=experiment.num_train_steps,
             )
-            model.compile(optimizer=model.make_optimizer())
+            optimizer = model.make_optimizer(experiment.num_train_steps)
+            model.compile(optimizer=optimizer)
         compiles = distribution.compiles_updates(runtime.jit_compile)
         model.jit_compile_step = compiles
         if runtime.recompute:

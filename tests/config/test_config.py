@@ -160,9 +160,7 @@ REFUSED = [
     (CorpusConfig, {"seq_length_phases": "64:0.5,128:0.6"}),
     (CorpusConfig, {"seq_length_phases": "64:0.9,128"}),
     (ColumnsConfig, {**KIND, "main_metric": "pearson"}),
-    (ColumnsConfig, {**KIND, "labels": ("a", "b", "c"), "main_metric": "f1"}),
     (ColumnsConfig, {**KIND, "labels": ("a", "a")}),
-    (ColumnsConfig, {"task_kind": "regression", "value_range": (5.0, 0.0)}),
     (AnalysisConfig, {"what": "rank", "model": "m", "test": ("a",)}),
     (ConvertConfig, {"input": "a", "output": "b", "num_hidden_layers": 1}),
 ]

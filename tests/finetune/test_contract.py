@@ -106,9 +106,7 @@ def test_a_task_reads_featurizes_scores_and_writes_answers(name, tmp_path):
     encoder = loading.make(tiny.weights()).encoder
     head = task.head().build_for(16)
     assert all(v.path.startswith("task_specific/") for v in head.variables)
-    model = FinetuningModel(
-        task.config, encoder, [head], seed=0, num_train_steps=1
-    )
+    model = FinetuningModel(task.config, encoder, [head], seed=0)
 
     def compute(length):
         batch = features.batch(tf.range(2), length)

@@ -20,10 +20,8 @@ def _model(others=(), **leaves):
     heads = [ClassificationHead("sst", 2), *others]
     with seeds.seed_initializers(1):
         heads = [head.build_for(16) for head in heads]
-    model = FinetuningModel(
-        tiny.config(**leaves), encoder, heads, seed=5, num_train_steps=10
-    )
-    model.compile(optimizer=model.make_optimizer())
+    model = FinetuningModel(tiny.config(**leaves), encoder, heads, seed=5)
+    model.compile(optimizer=model.make_optimizer(10))
     model.optimizer.iterations.assign(1)  # at 0 the rate is 0
     return model
 

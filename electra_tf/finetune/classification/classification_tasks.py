@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.data import prepared_datasets
+from electra_tf.data import prepared_datasets, tables
 from electra_tf.data.answering import InputSpec
 from electra_tf.data.tables import BadRowError, Layout
 from electra_tf.finetune import scorer
@@ -121,6 +121,10 @@ class TextTask(Task):
     preset: TextPreset | None
 
     @property
+    def metric_names(self) -> tuple[str, ...]:
+        return self.preset.metrics if self.preset else self.custom_metrics
+
+    @property
     def main_metric(self) -> str:
         return self.columns.main_metric or self.metric_names[0]
 
@@ -150,53 +154,51 @@ class TextTask(Task):
 
     @property
     def _train_labels(self) -> set[str]:
-        return {example.label for _, example in self.train_rows} - {None}
+        labels = set()
+        for row in self.train_rows:
+            with self.bad_rows.at(self.source("train").path, row.place):
+                labels.add(row.label(self.columns.label_column))
+        return labels - {None}
 
     def read_examples(self, split: str, source: Source) -> list[InputExample]:
-        examples = []
-        for place, example in self.rows_of_source(split, source):
-            with self.bad_rows.at(source.path, place):
-                label = example.label and self.parse_label(example.label)
-                if label is None and split not in self.test_splits:
-                    raise BadRowError(f"{example.label!r} is no label.")
-                examples.append(dataclasses.replace(example, label=label))
-        return sorted(examples, key=lambda example: example.eid)
-
-    def read_rows(
-        self, split: str, source: Source
-    ) -> list[tuple[int | str, InputExample]]:
-        """Reads places and examples, whose labels are not yet parsed."""
-        names, label = self.input_names, self.columns.label_column
-        preset, is_test = self.preset, split in self.test_splits
-        labels = () if is_test else (label,)
-        if not preset:
-            rows = source.read(self.columns, (*names, *labels), (label,))
-        elif source.split:
+        names, preset, examples = self.input_names, self.preset, []
+        if preset and source.split:
             names = preset.features
-            rows = prepared_datasets.read_rows(
-                str(source.path),
-                source.split,
-                (*names, "idx", *labels),
-                # A label of GLUE's files is a number, or else a class's name.
-                uses_class_names="0" not in self.labels,
-            )
-        else:
-            layout = preset.unlabelled if is_test else preset.labelled
-            if split == "diagnostic":
-                layout = preset.diagnostic
-            rows = source.read(self.columns, layout=layout)
-        examples = []
-        for eid, row in enumerate(rows):
+        for eid, row in enumerate(self.rows_of_source(split, source)):
             with self.bad_rows.at(source.path, row.place):
                 # A few texts of GLUE are empty.
                 read = row.value if preset else row.text
-                texts = [*map(read, names), None][:2]
+                texts = [read(name) for name in names]
                 if preset and source.split:
                     # Data sets of GLUE are not in the order of its files.
                     eid = row.value("idx", int)
-                example = InputExample(eid, *texts, row.label(label))
-                examples.append((row.place, example))
-        return examples
+                text = row.label(self.columns.label_column)
+                label = text and self.parse_label(text)
+                if label is None and split not in self.test_splits:
+                    raise BadRowError(f"{text!r} is no label.")
+                examples.append(InputExample(eid, *texts, label=label))
+        return sorted(examples, key=lambda example: example.eid)
+
+    def read_rows(self, split: str, source: Source) -> list[tables.Row]:
+        preset, is_test = self.preset, split in self.test_splits
+        label = self.columns.label_column
+        labels = () if is_test else (label,)
+        if not preset:
+            names = (*self.input_names, *labels)
+            return list(source.read(self.columns, names, (label,)))
+        if source.split:
+            rows = prepared_datasets.read_rows(
+                str(source.path),
+                source.split,
+                (*preset.features, "idx", *labels),
+                # A label of GLUE's files is a number, or else a class's name.
+                uses_class_names="0" not in self.labels,
+            )
+            return list(rows)
+        layout = preset.unlabelled if is_test else preset.labelled
+        if split == "diagnostic":
+            layout = preset.diagnostic
+        return list(source.read(self.columns, layout=layout))
 
     def featurize(
         self, examples: Examples, *, is_training: bool
@@ -275,9 +277,7 @@ class ClassificationTask(TextTask):
         return ClassificationHead(self.name, len(self.labels), kind)
 
     @property
-    def metric_names(self) -> tuple[str, ...]:
-        if self.preset:
-            return self.preset.metrics
+    def custom_metrics(self) -> tuple[str, ...]:
         binary = ("precision", "recall", "f1") * (len(self.labels) == 2)
         return ("accuracy", "macro_f1", "mcc", *binary)
 
@@ -310,6 +310,7 @@ class RegressionTask(TextTask):
     KIND: ClassVar[str] = "regression"
     TARGET: ClassVar[str] = "targets"
     compute_metrics = staticmethod(scorer.regression_metrics)
+    custom_metrics = ("spearman", "pearson", "mse", "r2")
 
     @functools.cached_property
     def value_range(self) -> tuple[float, float]:
@@ -339,12 +340,6 @@ class RegressionTask(TextTask):
 
     def head(self) -> RegressionHead:
         return RegressionHead(self.name, self.config.task.head)
-
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        if self.preset:
-            return self.preset.metrics
-        return ("spearman", "pearson", "mse", "r2")
 
     def predictions(self, outputs: Outputs) -> np.ndarray:
         return outputs["predictions"].astype(float)
