@@ -229,7 +229,7 @@ def build_records(
             if tf.io.gfile.exists(parts):  # of a build that was killed
                 tf.io.gfile.rmtree(parts)
             tf.io.gfile.makedirs(parts)
-            stack.callback(tf.io.gfile.rmtree, parts)
+            stack.callback(lambda path=parts: tf.io.gfile.rmtree(path))
         shards = [
             Shard(group, os.path.join(output_dir, PARTS, f"{number:06}"))
             for number, group in enumerate(divide(sources, config))
