@@ -184,11 +184,9 @@ def _two_tower_training(weights: Weights) -> PretrainingConfig | None:
         return None
     path = epath.Path(weights.origin).parent / CONFIG_FILE
     training = load_config(path, PretrainingConfig)
-    try:
-        two_tower.check_samples(training.objective, training.masking)
-    except UserError:
-        return None
-    return training
+    objective, masking = training.objective, training.masking
+    is_exact = two_tower.has_exact_samples(objective, masking)
+    return training if is_exact else None
 
 
 def _mlm_weights(weights: Weights, path: str) -> Weights | None:

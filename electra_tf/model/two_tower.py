@@ -28,7 +28,6 @@ from electra_tf.config.objectives import MaskingConfig, ObjectiveConfig
 from electra_tf.model import layers
 from electra_tf.model.modeling import BertModel, Embeddings
 from electra_tf.util import seeds
-from electra_tf.util.errors import UserError
 
 TOWERS = {"generator_ltr": "left_to_right", "generator_rtl": "right_to_left"}
 """The original's name of each tower -> its direction."""
@@ -135,16 +134,14 @@ def share_of_replaced(
     return tf.minimum(share, 1.0)
 
 
-def check_samples(objective: ObjectiveConfig, masking: MaskingConfig) -> None:
-    """Refuses a training whose sampling breaks the formula of two towers."""
-    is_plain = (
+def has_exact_samples(
+    objective: ObjectiveConfig, masking: MaskingConfig
+) -> bool:
+    """Returns whether tokens are replaced by samples of q, each equally."""
+    return (
         objective.temperature == 1
         and objective.temperature_end in (None, 1)
         and objective.top_k == 0
         and not objective.disallow_correct
+        and masking.masking_strategy != "unigram"
     )
-    if not is_plain or masking.masking_strategy == "unigram":
-        raise UserError(
-            "A score for every token needs a training without temperature, "
-            "top_k, disallow_correct and masking_strategy=unigram."
-        )

@@ -23,7 +23,6 @@ from electra_tf.serving import endpoints, saved_models
 from electra_tf.serving.endpoints import Network
 from electra_tf.serving.saved_models import Outputs
 from electra_tf.training.updates import checkpoint_variables
-from electra_tf.util.errors import UserError
 
 
 def export(
@@ -131,11 +130,8 @@ def _detector(model: Electra, temperature: float) -> Network:
         lambda ids: model.discriminate(Inputs(**ids)),
         temperature,
     )
-    if not model.has_two_towers:
-        return detector
-    try:
-        two_tower.check_samples(config.objective, config.masking)
-    except UserError:  # its verdicts can still score
+    is_exact = two_tower.has_exact_samples(config.objective, config.masking)
+    if not (model.has_two_towers and is_exact):
         return detector
 
     def log_probs(ids: Ids) -> tf.Tensor:

@@ -43,7 +43,13 @@ class HealthMonitor(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         if epoch == 1:
-            self._check_start(logs["loss"])
+            loss, chance = logs["loss"], expected_start(self.objective)
+            if chance and abs(loss - chance) > _START_TOLERANCE * chance:
+                self.warn(
+                    f"The first loss is {loss:.2f}; chance level is "
+                    f"{chance:.2f}. Check the vocabulary, the data and "
+                    "--initializer_range."
+                )
             return
         previous, self._last_step = self._last_step, epoch
         switch = self.objective.switch_step
@@ -60,14 +66,6 @@ class HealthMonitor(keras.callbacks.Callback):
             if name not in self._warned:
                 self.warn(f"Step {epoch:,}: {sentence}")
         self._warned = set(problems)
-
-    def _check_start(self, loss: float) -> None:
-        chance = expected_start(self.objective)
-        if chance and abs(loss - chance) > _START_TOLERANCE * chance:
-            self.warn(
-                f"The first loss is {loss:.2f}; chance level is {chance:.2f}. "
-                "Check the vocabulary, the data and --initializer_range."
-            )
 
     def _problems(self, step: int) -> Iterator[tuple[str, str]]:
         """Yields each problem that the running means show: name, sentence."""

@@ -31,6 +31,7 @@ import math
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model import two_tower
 from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.metrics import ForwardPass, Loss
 from electra_tf.pretrain.objectives.electra import Electra
@@ -63,9 +64,7 @@ class Electric(Electra):
                 f"masking_strategy={strategy} makes some tokens likelier to be "
                 "noise; energies of objective=electric need uniform."
             )
-        temperatures = {objective.temperature, objective.temperature_end}
-        is_changed = objective.top_k or objective.disallow_correct
-        if is_changed or temperatures - {1.0, None}:
+        if not two_tower.has_exact_samples(objective, config.masking):
             raise UserError(
                 "objective=electric needs the probability of each sample: "
                 "temperature, temperature_end, top_k and disallow_correct keep "
