@@ -79,8 +79,6 @@ def main(config: PredictConfig) -> None:
     spec = predictor.task.input_spec
     texts = [text for text in (config.text, config.text_b) if text]
     if texts:
-        if len(texts) != len(spec.names):
-            raise UserError(f"The model takes {', '.join(spec.names)}.")
         item = texts if len(texts) > 1 else texts[0]
         source = answering.of_items([item], spec)
     else:

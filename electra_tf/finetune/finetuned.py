@@ -10,7 +10,7 @@ import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.architecture import Architecture
@@ -114,23 +114,12 @@ def make_task(
 
 
 class Finetuned(NamedTuple):
-    """A fine-tuned model, as read from a directory."""
+    """A task of a fine-tuned model, as read from a directory."""
 
     directory: str
     weights: Weights
     description: Description  # empty for models of others
-    task: str = ""
-
-    def of_task(self, task: str = "") -> Self:
-        """Selects one of the model's tasks; without a name, the only one."""
-        tasks = self.weights.architecture.tasks
-        if task not in tasks and (task or len(tasks) != 1):
-            raise UserError(
-                f"{self.weights.origin} has the tasks "
-                f"{', '.join(tasks) or 'none'}, not {task!r}."
-            )
-        weights = select(self.weights, "discriminator")
-        return self._replace(weights=weights, task=task or next(iter(tasks)))
+    task: str
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -181,14 +170,23 @@ class Finetuned(NamedTuple):
             variable.assign(arrays[name])
 
 
-def read(path: str | os.PathLike[str], *, vocab_file: str = "") -> Finetuned:
-    """Reads a fine-tuned model."""
+def read(
+    path: str | os.PathLike[str], task: str = "", *, vocab_file: str = ""
+) -> Finetuned:
+    """Reads a task of a fine-tuned model; without a name, the only one."""
     path = find_model(path)
     directory, description = pathlib.Path(path), {}
     if (directory / TASK_FILE).exists():
         description = read_description(directory)
     weights = loading.read(path, vocab_file=vocab_file)
-    return Finetuned(path, weights, description)
+    tasks = weights.architecture.tasks
+    if task not in tasks and (task or len(tasks) != 1):
+        raise UserError(
+            f"{weights.origin} has the tasks {', '.join(tasks) or 'none'}, "
+            f"not {task!r}."
+        )
+    weights = select(weights, "discriminator")
+    return Finetuned(path, weights, description, task or next(iter(tasks)))
 
 
 class Predictor:
@@ -232,7 +230,7 @@ class Predictor:
         batch_size: int = 64,
         precision: str = "float32",
     ) -> None:
-        loaded = read(path).of_task(task)
+        loaded = read(path, task)
         if not loaded.description:
             raise UserError(f"{loaded.directory} is no finished trial.")
         self.task = make_task(

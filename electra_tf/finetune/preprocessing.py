@@ -97,8 +97,6 @@ class TextTokenizer:
         strip_accents: bool = True,
     ) -> None:
         self.vocabulary = vocabulary
-        self.do_lower_case = do_lower_case
-        self.strip_accents = strip_accents
         self.has_warned = False
         self.in_graph = make_tokenizer(vocabulary, do_lower_case, strip_accents)
 

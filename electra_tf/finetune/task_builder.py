@@ -31,22 +31,13 @@ def get_task(
     config: FinetuningConfig,
     name: str,
     tokenizer: TextTokenizer,
-    *,
-    longest: int,
-    metadata: Mapping[str, Any] | None = None,
+    **options: Any,  # noqa: ANN401
 ) -> Task:
-    """Makes one of a configuration's tasks, for rows of at most `longest`."""
+    """Makes one of a configuration's tasks; `options` are those of `Task`."""
     _check_names(config)
     preset = TASKS.get(name)
     kind = preset.kind if preset else KINDS[config.columns.task_kind]
-    return kind(
-        name,
-        config,
-        tokenizer,
-        longest=longest,
-        preset=preset,
-        metadata=metadata,
-    )
+    return kind(name, config, tokenizer, preset=preset, **options)
 
 
 def _check_names(config: FinetuningConfig) -> None:

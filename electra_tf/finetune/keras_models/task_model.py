@@ -87,7 +87,7 @@ class TaskModel(ElectraModel, abc.ABC):
         Raises:
           UserError: if the model cannot be read or has another head.
         """
-        found = finetuned.read(path, vocab_file=vocab_file).of_task(task)
+        found = finetuned.read(path, task, vocab_file=vocab_file)
         known = cls.options_of(found)
         if known is None or found.kind not in ("", cls.KIND):
             raise UserError(

@@ -54,8 +54,8 @@ _COLUMNS_BY_ENDING = {
 }
 
 Examples = Sequence[TaggedSentence]
-_Sentences = list[tuple[int, tuple[Word, ...]]]
-"""Numbers of sentences, and words with their tags as the file has them."""
+_Sentences = list[tuple[Word, ...]]
+"""Words with their tags, as the file has them."""
 
 
 class TaggingHead(Head):
@@ -182,7 +182,7 @@ class TaggingTask(Task):
     def _train_tags(self) -> list[list[str]]:
         return [
             [word.tag for word in words if word.tag is not None]
-            for _, words in self.train_rows
+            for words in self.train_rows
         ]
 
     @functools.cached_property
@@ -268,7 +268,8 @@ class TaggingTask(Task):
     def read_examples(self, split: str, source: Source) -> list[TaggedSentence]:
         """Reads sentences; one with a bad tag is a bad row."""
         examples = []
-        for eid, words in self.rows_of_source(split, source):
+        sentences = self.rows_of_source(split, source)
+        for eid, words in enumerate(sentences):
             bad = next((word for word in words if self._is_bad(word.tag)), None)
             if bad and split not in self.test_splits:
                 with self.bad_rows.at(source.path, bad.place):
@@ -302,14 +303,14 @@ class TaggingTask(Task):
             for field in ("word", "tag"):
                 if number := getattr(self.columns, f"{field}s_column"):
                     columns = columns._replace(**{field: int(number) - 1})
-            read = tables.read_sentences(source.path, columns, self.bad_rows)
-            return list(enumerate(read))
+            return list(
+                tables.read_sentences(source.path, columns, self.bad_rows)
+            )
         names = words_name, tags_name = self._json_columns
         needs_tags = split not in self.test_splits
         required = names if needs_tags else (words_name,)
         sentences = []
-        rows = source.read(self.columns, required, names)
-        for eid, row in enumerate(rows):
+        for row in source.read(self.columns, required, names):
             with self.bad_rows.at(source.path, row.place):
                 words = row.texts(words_name)
                 tags: Sequence[str | None] = [None] * len(words)
@@ -318,7 +319,7 @@ class TaggingTask(Task):
                 if len(tags) != len(words):
                     raise BadRowError(f"{len(words)} words, {len(tags)} tags.")
                 places = itertools.repeat(row.place)
-                sentences.append((eid, tuple(map(Word, places, words, tags))))
+                sentences.append(tuple(map(Word, places, words, tags)))
         return sentences
 
     def featurize(
