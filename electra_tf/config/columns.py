@@ -105,11 +105,6 @@ class ColumnsConfig(Checked):
         """True for a task that is defined by files and columns."""
         return self.task_kind != REGISTERED
 
-    def split_of_data_set(self, split: str) -> str:
-        """Returns the data set's name of a split."""
-        given = dict(text.split("=", 1) for text in self.tfds_splits)
-        return given.get(split, split.replace("dev", "validation", 1))
-
 
 _SPECIAL = 3  # [CLS] question [SEP] context [SEP]
 _QUESTION, _STRIDE = 64, 128  # the original's
@@ -157,12 +152,14 @@ class QAConfig(Checked):
         question, stride = self.max_query_length, self.doc_stride
         room = length - _SPECIAL
         if question is None:
-            fits = _QUESTION + (stride or _STRIDE) <= room
-            most = min(length // 4, room - (stride or 1))
-            question = _QUESTION if fits else max(1, min(_QUESTION, most))
+            question = _QUESTION
+            if question + (stride or _STRIDE) > room:
+                most = min(question, length // 4, room - (stride or 1))
+                question = max(1, most)
         if stride is None:
-            fits = question + _STRIDE <= room
-            stride = _STRIDE if fits else max(1, (room - question) // 2)
+            stride = _STRIDE
+            if question + stride > room:
+                stride = max(1, (room - question) // 2)
         if question + stride > room:  # windows would leave gaps
             raise UserError(
                 f"max_query_length={question} + doc_stride={stride} + "

@@ -50,14 +50,14 @@ def describe(
     thresholds: Mapping[str, float | None],
 ) -> None:
     """Writes vocabulary, sizes and tasks beside the weights of a trial."""
-    longest = max(task.max_seq_length for task in tasks)
-    longest = max(longest, weights.max_seq_length)
+    lengths = [task.max_seq_length for task in tasks]
     described = dataclasses.replace(
         weights,
         origin=str(directory),
         arrays={},
         architecture=Architecture(encoder=weights.architecture.encoder),
-        max_seq_length=weights.max_seq_length and longest,
+        max_seq_length=weights.max_seq_length
+        and max(weights.max_seq_length, *lengths),
         labels=tasks[0].labels if len(tasks) == 1 else (),
         value_range=(),  # in `task.json`
     )

@@ -222,8 +222,10 @@ class Task(abc.ABC):
         if file and columns.is_custom:
             return Source(pathlib.Path(file))
         if name := columns.tfds_name:
-            path = prepared_datasets.find_data_set(name)
-            return Source(pathlib.Path(path), columns.split_of_data_set(split))
+            path = pathlib.Path(prepared_datasets.find_data_set(name))
+            names = dict(text.split("=", 1) for text in columns.tfds_splits)
+            default = split.replace("dev", "validation", 1)
+            return Source(path, names.get(split, default))
         endings = (self.preset.ending,) if self.preset else self.ENDINGS
         paths = [
             self.directory / f"{split}{ending}{compression}"

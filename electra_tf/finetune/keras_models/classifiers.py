@@ -1,6 +1,5 @@
 """Keras models of a class or a value for texts, and of tags for words."""
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -31,7 +30,7 @@ from electra_tf.finetune.tagging.tagging_tasks import (
     rows_of,
 )
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util.errors import ElectraWarning, UserError
+from electra_tf.util.errors import UserError
 
 Sentences = Sequence[Sequence[str]]
 """Words of each sentence."""
@@ -202,7 +201,7 @@ class ElectraRegressor(TextModel):
 
     Args, beside those of `ElectraModel`:
       value_range: values of the head's outputs 0 and 1, ideally the least and
-        the greatest target; targets outside cause a warning.
+        the greatest target: training converges slowly to others.
       head: "electra" or "hugging_face", see `RegressionHead`.
 
     Returns:
@@ -236,16 +235,7 @@ class ElectraRegressor(TextModel):
         return {"value_range": tuple(stored or (0.0, 1.0)), "head": found.head}
 
     def targets(self, y: list) -> list[float]:
-        targets = np.asarray(y, float).reshape(-1)
-        low, high = self.value_range
-        if targets.min() < low or targets.max() > high:
-            warnings.warn(
-                f"Targets from {targets.min():g} to {targets.max():g} exceed "
-                f"value_range={self.value_range}: training converges slowly.",
-                ElectraWarning,
-                stacklevel=2,
-            )
-        return targets.tolist()
+        return np.asarray(y, float).reshape(-1).tolist()
 
     def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
         # Keras takes the mean of the last axis before it weighs samples.

@@ -17,8 +17,7 @@ from electra_tf.finetune.preprocessing import Batch, QAExample, Row
 from electra_tf.finetune.qa.qa_files import Context, make_example
 from electra_tf.finetune.qa.qa_heads import QAHead
 from electra_tf.finetune.qa.qa_rows import COLUMNS, rows_of
-from electra_tf.finetune.qa.qa_scorer import QAScorer
-from electra_tf.finetune.qa.qa_tasks import QATask
+from electra_tf.finetune.qa.qa_tasks import QAScorer, QATask
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 

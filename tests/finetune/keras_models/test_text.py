@@ -137,13 +137,6 @@ def test_the_package_is_imported_without_tensorflow():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_values_outside_of_the_range_warn_and_are_learned_unchanged(path):
-    model = electra_tf.ElectraRegressor.from_checkpoint(path, (1, 3))
-    with pytest.warns(ElectraWarning):
-        rows = list(model.rows(["a", "film"], [1, 5]))
-    assert [row["targets"] for row in rows] == [1, 5]
-
-
 def test_a_loss_of_ones_own_gets_targets_of_the_shape_of_outputs(path):
     class Squares(keras.losses.Loss):
         def call(self, y_true, y_pred):

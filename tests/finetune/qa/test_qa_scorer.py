@@ -13,7 +13,7 @@ from electra_tf.finetune import scorer as metrics
 from electra_tf.finetune.preprocessing import QAExample, TextTokenizer
 from electra_tf.finetune.qa.qa_heads import BEAM
 from electra_tf.finetune.qa.qa_rows import tokens_of_words
-from electra_tf.finetune.qa.qa_scorer import QAScorer, span_text
+from electra_tf.finetune.qa.qa_tasks import QAScorer, span_text
 from electra_tf.model.tokenization import Vocabulary
 
 DIRECTORY = golden_arrays.HERE / "golden/finetune"

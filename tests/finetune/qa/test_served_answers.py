@@ -16,7 +16,7 @@ from electra_tf.finetune.finetuned import Predictor
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa.qa_files import Context
 from electra_tf.finetune.qa.qa_rows import tokens_of_words
-from electra_tf.finetune.qa.qa_scorer import span_text
+from electra_tf.finetune.qa.qa_tasks import span_text
 from electra_tf.model.tokenization import Vocabulary
 
 LENGTHS = {"max_query_length": 8, "doc_stride": 8}
