@@ -50,14 +50,13 @@ def describe(
     thresholds: Mapping[str, float | None],
 ) -> None:
     """Writes vocabulary, sizes and tasks beside the weights of a trial."""
-    lengths = [task.max_seq_length for task in tasks]
+    lengths = [weights.max_seq_length, *(x.max_seq_length for x in tasks)]
     described = dataclasses.replace(
         weights,
         origin=str(directory),
         arrays={},
         architecture=Architecture(encoder=weights.architecture.encoder),
-        max_seq_length=weights.max_seq_length
-        and max(weights.max_seq_length, *lengths),
+        max_seq_length=weights.max_seq_length and max(lengths),
         labels=tasks[0].labels if len(tasks) == 1 else (),
         value_range=(),  # in `task.json`
     )

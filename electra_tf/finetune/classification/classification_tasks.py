@@ -154,9 +154,9 @@ class TextTask(Task):
 
     @property
     def _train_labels(self) -> set[str]:
-        labels = set()
+        path, labels = self.source("train").path, set()
         for row in self.train_rows:
-            with self.bad_rows.at(self.source("train").path, row.place):
+            with self.bad_rows.at(path, row.place):
                 labels.add(row.label(self.columns.label_column))
         return labels - {None}
 
