@@ -45,18 +45,13 @@ _ROWS_AT_ONCE = 2048
 _SQUAD2_METRICS = {"f1": "best_f1", "exact_match": "best_exact"}
 
 
+@dataclasses.dataclass(frozen=True)
 class QAScorer:
     """Exact match and F1 of SQuAD 1.1 and MRQA; of SQuAD 2.0 by a threshold."""
 
-    def __init__(
-        self,
-        config: QAConfig,
-        tokenizer: TextTokenizer,
-        threshold: float | None = None,
-    ) -> None:
-        self.config = config
-        self.threshold = threshold
-        self._tokenizer = tokenizer
+    config: QAConfig
+    tokenizer: TextTokenizer
+    threshold: float | None = None
 
     def score(self, outputs: Outputs, examples: Examples) -> Metrics:
         metrics = self.metrics(self.answers(outputs, examples, 1)).items()
@@ -82,7 +77,7 @@ class QAScorer:
         contexts = {x.context: x.words for x in examples}
         # Not an attribute, as threads may share a scorer.
         known = tokens_of_words(
-            itertools.chain(*contexts.values()), self._tokenizer.in_graph
+            itertools.chain(*contexts.values()), self.tokenizer.in_graph
         )
         spans = self.find_spans(outputs)
         candidates: list[dict[str, list[float]]] = [{} for _ in examples]
@@ -95,7 +90,7 @@ class QAScorer:
                     outputs["input_ids"][row, start : end + 1],
                     outputs["numbers_in_word"][row, [start, end]],
                     known,
-                    self._tokenizer.vocabulary.unk_id,
+                    self.tokenizer.vocabulary.unk_id,
                 )
                 candidates[number].setdefault(text, scores)
                 if len(candidates[number]) == num_best:
