@@ -179,11 +179,9 @@ class TaggingTask(Task):
     ENDINGS: ClassVar[tuple[str, ...]] = (*JSON_LINES, *_COLUMNS_BY_ENDING)
 
     @property
-    def _train_tags(self) -> list[list[str]]:
-        return [
-            [word.tag for word in words if word.tag is not None]
-            for words in self.train_rows
-        ]
+    def _train_tags(self) -> set[str]:
+        tags = {word.tag for words in self.train_rows for word in words}
+        return tags - {None}
 
     @functools.cached_property
     def is_spans(self) -> bool:
@@ -192,7 +190,7 @@ class TaggingTask(Task):
             return self.columns.tag_scheme == "spans"
         if "is_spans" in self.metadata:
             return self.metadata["is_spans"]
-        tags = {*itertools.chain(*self._train_tags)}
+        tags = self._train_tags
         return tags != {"O"} and all(map(is_span_tag, tags))
 
     @property
@@ -209,8 +207,7 @@ class TaggingTask(Task):
         """The kinds of spans, or else the tags, that may be in a file."""
         if self.columns.labels:
             return self.columns.labels
-        tags = self.class_names(self._json_columns[1])
-        tags = tags or itertools.chain(*self._train_tags)
+        tags = self.class_names(self._json_columns[1]) or self._train_tags
         return tuple(sorted({self._kind_or_tag(tag) for tag in tags} - {""}))
 
     def _kind_or_tag(self, tag: str) -> str:
