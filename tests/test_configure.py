@@ -108,7 +108,6 @@ def test_hyperparameters_of_the_original_keep_their_meaning(hparams, flags):
         (pretraining, "--original_behaviour=masking --masking_strategy=span"),
         (finetuning, "--task_names=sst,sst"),
         (finetuning, "--nodo_eval"),
-        (finetuning, "--gradient_accumulation_steps=5"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(parse, arguments):
