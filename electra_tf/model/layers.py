@@ -63,9 +63,6 @@ class Linear(keras.layers.Layer):
         """Computes x @ kernel in the compute dtype, without the bias."""
         return tensor_ops.product(x, self.kernel, self.compute_dtype)
 
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return (*input_shape[:-1], self.units)
-
 
 class LayerNorm(keras.layers.Layer):
     """Computes (x - mean) / sqrt(var + epsilon) * gamma + beta."""

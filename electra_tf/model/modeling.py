@@ -95,9 +95,6 @@ class Embeddings(keras.layers.Layer):
             places = tf.gather(table, positions)  # [B, L, E]
         return self.layer_norm(words + types + places)  # [B, L, E]
 
-    def compute_output_shape(self, input_shape: layers.Shape) -> layers.Shape:
-        return (*input_shape, self.config.embedding_size)
-
     def words(self, input_ids: tf.Tensor) -> tf.Tensor:
         """Looks up word embeddings: input_ids [B, L] -> [B, L, E]."""
         return tf.gather(tf.convert_to_tensor(self.word_embeddings), input_ids)
@@ -177,15 +174,11 @@ class SelfAttention(keras.layers.Layer):
         self, x: tf.Tensor, bias: tf.Tensor, keys: tf.Tensor | None = None
     ) -> tf.Tensor:
         keys = seeds.fold_in(keys, 0)
-        weights, value = self._attend(x, bias, keys)
+        weights, value = self.attend(x, bias, keys)
         context = tf.transpose(weights @ value, [0, 2, 1, 3])  # [B, L, A, d]
         return tf.reshape(context, tensor_ops.shape_of(x))
 
-    def probabilities(self, x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-        """Returns the attention weights of each head, [B, A, L, L]."""
-        return tf.cast(self._attend(x, bias, None)[0], x.dtype)
-
-    def _attend(
+    def attend(
         self, x: tf.Tensor, bias: tf.Tensor, keys: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns weights [B, A, L, L] and values [B, A, L, d]."""
@@ -282,9 +275,6 @@ class TransformerBlock(keras.layers.Layer):
             rate=self.config.hidden_dropout_prob,
             keys=keys,
         )
-
-    def compute_output_shape(self, input_shape: layers.Shape) -> layers.Shape:
-        return input_shape
 
 
 class BertModel(keras.layers.Layer):

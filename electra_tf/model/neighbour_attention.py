@@ -47,10 +47,8 @@ def position_initializer(config: BertConfig) -> keras.Initializer | None:
 
 def rotation(waves: np.ndarray, shift: int) -> np.ndarray:
     """Returns R with position(i + shift) = R @ position(i)."""
-    cosine, sine = (
-        np.diag(np.cos(shift * waves)),
-        np.diag(np.sin(shift * waves)),
-    )
+    angles = shift * waves
+    cosine, sine = np.diag(np.cos(angles)), np.diag(np.sin(angles))
     return np.block([[cosine, sine], [-sine, cosine]])
 
 

@@ -204,7 +204,7 @@ def _encoder(name, encoder, inputs):
     below = [output.embedding_output, *output.all_layers[:-1]]
     bias = encoder.bias(inputs.input_mask)
     maps = [
-        block.attention.probabilities(x, bias)
+        block.attention.attend(x, bias, None)[0]
         for block, x in zip(encoder.blocks, below, strict=True)
     ]
     table = encoder.embeddings.word_embeddings
