@@ -52,7 +52,7 @@ _DEMO_NOTE = (
 _DEMO_NEXT = """
 Next:
   python -m electra_tf.score --model={model_dir} --show \\
-    --text="returns the number of bytes that were banana to the file"
+    --text="if the file not exist, an error is raised"
   python -m electra_tf.run_finetuning --data_dir={data_dir} \\
     --model_name={model_name} --task_names=reviews --dev_fraction=0.1 \\
     --task_kind=classification --train_file=reviews.csv \\
