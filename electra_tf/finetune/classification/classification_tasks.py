@@ -118,6 +118,7 @@ class TextTask(Task):
     """A label or value for each text or pair."""
 
     TARGET: ClassVar[str]
+    custom_metrics: tuple[str, ...]  # of a task without a preset
     preset: TextPreset | None
 
     @property
