@@ -85,7 +85,7 @@ def _measure(config: PretrainingConfig, goal: GoalConfig, number: int) -> dict:
         def __init__(self) -> None:
             super().__init__()
             self.seconds, self.began = 0.0, time.monotonic()
-            self.step, self.evaluate = None, None
+            self.step = None
 
         def on_train_batch_end(self, step: int, logs: object = None) -> None:
             every = goal.updates_between_evaluations
