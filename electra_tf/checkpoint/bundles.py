@@ -54,6 +54,12 @@ def find(path: str | os.PathLike[str]) -> epath.Path:
         return directory / prefixes[0]
     if steps and len(steps) == len(prefixes):
         return directory / steps[max(steps)]
+    hub_id = re.match(r"[\w.-]+/[\w.-]+(?=$|,)", text)
+    if hub_id and not directory.parent.exists():
+        raise UserError(
+            f"No directory {hub_id[0]}: download a model of the hub with `hf "
+            f"download {hub_id[0]} --local-dir DIR` and give DIR."
+        )
     raise UserError(
         f"{os.fspath(path)} is neither the prefix of a checkpoint nor a "
         f"directory that holds one: {listed(prefixes) or 'no index'}."
@@ -149,8 +155,8 @@ class Checkpoints:
             raise NonFiniteLossError(
                 f"Checkpoint {checkpoint} has infinite or NaN values in "
                 f"{listed(bad)}. "
-                f"{self.directory} has steps {self.steps()}: start from one "
-                "of them (--init_checkpoint) with a lower --learning_rate."
+                f"{self.directory} has steps {self.steps()}: train on from "
+                "one of them with a lower learning rate."
             )
 
     def restore_latest(self) -> int | None:

@@ -101,7 +101,7 @@ def write(ready: Weights, config: ConvertConfig) -> list[epath.Path]:
         # The original tags with segment 1, Hugging Face with segment 0.
         name = "electra/embeddings/token_type_embeddings"
         table = ready.arrays[name]
-        row = table[0 if is_theirs else 1]
+        row = table[:2][0 if is_theirs else -1]
         arrays = {**ready.arrays, name: np.broadcast_to(row, table.shape)}
         ready = dataclasses.replace(ready, arrays=arrays)
     paths = loading.write(

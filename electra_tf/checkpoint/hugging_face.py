@@ -303,9 +303,9 @@ def _class_to_write(sizes: Architecture, kind: str) -> str:
     is_wide = any(shape[1] > 1 for shape in modules.values())
     if modules.keys() != {*expected} or (expected == _QA_MODULES and is_wide):
         raise UserError(
-            f"The head of {task} is not that of {class_name}: fine-tune with "
-            "--head=hugging_face (and --joint_prediction=false), or convert "
-            "the encoder alone (--network=encoder)."
+            f"The head of {task} is not that of {class_name}: run_finetuning "
+            "makes one with --head=hugging_face (and --joint_prediction=false),"
+            " or convert the encoder alone (--network=encoder)."
         )
     return class_name
 
@@ -343,10 +343,9 @@ def _read_tokenizer(directory: pathlib.Path) -> dict[str, Any]:
     if (directory / VOCAB_FILE).exists():
         vocabulary = Vocabulary.from_file(str(directory / VOCAB_FILE))
     elif tokenizer:
-        ids = tokenizer["model"]["vocab"]
-        if sorted(ids.values()) != [*range(len(ids))]:
-            raise UserError(f"{TOKENIZER_FILE} in {directory} skips an id.")
-        vocabulary = Vocabulary(tuple(sorted(ids, key=ids.get)))
+        tokens = {i: x for x, i in tokenizer["model"]["vocab"].items()}
+        ids = range(max(tokens, default=-1) + 1)  # those of duplicates lack
+        vocabulary = Vocabulary(tuple(tokens.get(i, "") for i in ids))
     return {"vocabulary": vocabulary, **settings}
 
 

@@ -209,7 +209,7 @@ def find_vocabulary(
     if paths:
         raise UserError(
             f"{directory} was trained with another vocabulary than "
-            f"{', '.join(map(str, paths))}: set --vocab_file."
+            f"{', '.join(map(str, paths))}: give its vocab_file."
         )
     return None
 

@@ -111,8 +111,13 @@ class GraphTokenizer:
         self.do_lower_case = do_lower_case
         self.strip_accents = strip_accents
         self._cleaner = tft.FastBertNormalizer()
+        # What no text matches is replaced by a control, which texts lose.
+        pieces = [
+            x if x.split() == [x] and vocabulary.ids[x] == i else f"\x01{i}"
+            for i, x in enumerate(vocabulary.tokens)
+        ]
         self._tokenizer = tft.FastWordpieceTokenizer(
-            list(vocabulary.tokens),
+            pieces,
             suffix_indicator=SUFFIX_INDICATOR,
             max_bytes_per_word=_MAX_BYTES_PER_WORD,
             token_out_type=tf.int32,

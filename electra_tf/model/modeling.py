@@ -85,9 +85,9 @@ class Embeddings(keras.layers.Layer):
         words = self.words(input_ids)
         if word_offsets is not None:
             words += word_offsets
-        types = tf.gather(
-            tf.convert_to_tensor(self.token_type_embeddings), segment_ids
-        )
+        types = tf.convert_to_tensor(self.token_type_embeddings)
+        if self.config.type_vocab_size > 1:  # else segment 0 everywhere
+            types = tf.gather(types, segment_ids)
         if positions is None:
             places = self.position_embeddings[:length]  # [L, E]
         else:

@@ -11,6 +11,7 @@ becomes i, as for word pieces; Hangul syllables stay whole.
 import functools
 import io
 import pathlib
+import re
 import sys
 import tempfile
 import unicodedata
@@ -100,7 +101,9 @@ def learn(
                 **_SPECIAL_PIECES,
             )
         except RuntimeError as error:
-            raise UserError(f"vocab_size={vocab_size}: {error}") from error
+            # Without advice of a flag that only SentencePiece's command has.
+            text = re.sub(r".*\] (?=.)| or decrease.*(?=\.)", "", str(error))
+            raise UserError(f"vocab_size={vocab_size}: {text}") from error
     proto = sentencepiece_model_pb2.ModelProto.FromString(buffer.getvalue())
     proto.normalizer_spec.ClearField("normalization_rule_tsv")  # a path
     return proto.SerializeToString(deterministic=True)

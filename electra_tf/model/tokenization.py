@@ -13,6 +13,7 @@ import functools
 import hashlib
 import string
 import unicodedata
+import warnings
 from collections.abc import Callable, Mapping
 
 from etils import epath
@@ -20,7 +21,7 @@ from etils import epath
 from electra_tf.config.corpus import VOCABULARY_FILES
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS, WORD_INDICATOR
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import ElectraWarning, UserError
 
 SUFFIX_INDICATOR = "##"
 MAX_INPUT_CHARS_PER_WORD = 200
@@ -43,8 +44,8 @@ class Vocabulary:
     """The tokens of a model; the id of a token is its position.
 
     Attributes:
-      tokens: distinct tokens, including all `SPECIAL_TOKENS`; `[PAD]` is the
-        first, as rows are padded with zeros.
+      tokens: any texts, including all `SPECIAL_TOKENS`; `[PAD]` is the first,
+        as rows are padded with zeros. Of equal tokens the last id counts.
       sentencepiece: the SentencePiece model whose pieces are the tokens; empty
         for word pieces.
       counts: how often each token occurs in the training records; None if not
@@ -63,21 +64,16 @@ class Vocabulary:
     )
 
     def __post_init__(self) -> None:
-        known: set[str] = set()
         for number, token in enumerate(self.tokens, start=1):
-            where = f"{token!r:.60} in line {number}"
-            if not token or token in known:
-                raise UserError(f"{where} of a vocabulary is no new token.")
-            known.add(token)
             text = token.removeprefix(SUFFIX_INDICATOR)
             num_bytes = len(text.encode(errors="surrogatepass"))
             is_unknown = "\0" in token or num_bytes > MAX_BYTES_PER_PIECE
-            if is_unknown and not self.sentencepiece:
+            if (is_unknown or "\n" in token) and not self.sentencepiece:
                 raise UserError(
-                    f"{where} of a vocabulary has a NUL or more than "
-                    f"{MAX_BYTES_PER_PIECE} bytes."
+                    f"{token!r:.60} in line {number} of a vocabulary has a "
+                    f"NUL, a line end or more than {MAX_BYTES_PER_PIECE} bytes."
                 )
-        missing = [token for token in SPECIAL_TOKENS if token not in known]
+        missing = [token for token in SPECIAL_TOKENS if token not in self.ids]
         if missing or self.tokens[0] != "[PAD]":
             raise UserError(
                 f"A vocabulary of {len(self.tokens)} tokens lacks "
@@ -86,7 +82,7 @@ class Vocabulary:
 
     @classmethod
     def from_file(cls, path: str) -> "Vocabulary":
-        """Reads a file of one token per line, stripped of white space.
+        """Reads a file of one token per line, stripped of white space around.
 
         Args:
           path: a UTF-8 file, or a SentencePiece model if its name ends in
@@ -100,12 +96,20 @@ class Vocabulary:
             pieces, model = sentencepiece_model.read(path)
             return cls(pieces, sentencepiece=model)
         content = epath.Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
-        lines = content.split(b"\n")
-        lines = lines[:-1] if not lines[-1] else lines
         try:
-            return cls(tuple(line.decode().strip() for line in lines))
+            lines = content.decode().removesuffix("\n").split("\n")
+            lines = [line.removesuffix("\r") for line in lines]
+            # An entry may be only a separator, which `strip` would empty.
+            vocabulary = cls(tuple(line.strip() or line for line in lines))
         except (UnicodeDecodeError, UserError) as error:
             raise UserError(f"{path}: {error}") from error
+        if others := vocabulary.size - len(vocabulary.ids):
+            warnings.warn(
+                f"{path} repeats {others} of its tokens: the last id counts.",
+                ElectraWarning,
+                stacklevel=2,
+            )
+        return vocabulary
 
     @property
     def kind(self) -> str:

@@ -86,9 +86,8 @@ def explain(error: BaseException) -> tuple[ExitCode, str]:
         return ExitCode.NO_SPACE, text
     if names & {"MemoryError", "ResourceExhaustedError"}:
         return ExitCode.OUT_OF_MEMORY, (
-            f"Out of memory: {text.splitlines()[0]}. A smaller "
-            "--train_batch_size, more --gradient_accumulation_steps or "
-            "--recompute need less."
+            f"Out of memory: {text.splitlines()[0]}. Smaller batches, or in "
+            "training more gradient accumulation or recomputing, need less."
         )
     if names & {"OSError", "ValueError", "OpError"}:
         return ExitCode.BAD_INPUT, text

@@ -14,7 +14,7 @@ from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.model import BertConfig
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import ElectraWarning, UserError
 
 CONFIG = BertConfig(
     vocab_size=10,
@@ -264,6 +264,19 @@ def test_the_vocabulary_is_taken_from_either_file(tmp_path):
     assert hugging_face.read(tmp_path).vocabulary == VOCABULARY
     (tmp_path / TOKENIZER).unlink()
     assert hugging_face.read(tmp_path).vocabulary is None
+
+
+def test_ids_after_separators_and_duplicates_are_kept(tmp_path):
+    pieces = ("a", "\u2028", "b", "a")
+    old = dataclasses.replace(
+        weights(), vocabulary=Vocabulary(SPECIAL_TOKENS + pieces)
+    )
+    hugging_face.write(tmp_path, old)
+    with pytest.warns(ElectraWarning):
+        assert hugging_face.read(tmp_path).vocabulary == old.vocabulary
+    (tmp_path / "vocab.txt").unlink()
+    back = hugging_face.read(tmp_path).vocabulary
+    assert back.size == 9 and [*map(back.ids.get, pieces)] == [8, 6, 7, 8]
 
 
 def test_strip_accents_defaults_to_do_lower_case(tmp_path):

@@ -23,6 +23,7 @@ from electra_tf.model.tokenization import (
     BasicTokenizer,
     Vocabulary,
 )
+from electra_tf.util.errors import ElectraWarning
 
 SAMPLE = json.loads(
     (golden_arrays.HERE / "golden/tokenization_sample.json").read_text()
@@ -205,3 +206,28 @@ def test_pack_rows_truncates_the_longer_of_two_texts(length, count):
     longest = found["input_mask"].numpy().sum(1).max()
     for name, column in pack_rows(*options, is_padded=False).items():
         np.testing.assert_array_equal(column, found[name][:, :longest])
+
+
+def test_a_chinese_vocabulary_has_separators_and_duplicates(tmp_path):
+    """As released ones of 21,128 lines: any text is an entry."""
+    characters = [chr(code) for code in range(0x4E00, 0x4E00 + 7322)]
+    tokens = [*SPECIAL_TOKENS, *"ab\u2028\u3000\u2029 ，Ａ", "", "##", "中"]
+    tokens += [*characters, *(f"##{x}" for x in characters)]
+    tokens += [f"[unused{i}]" for i in range(21_128 - len(tokens) - 3)]
+    tokens += ["##b", "中", "a"]  # the last ids of duplicates count
+    path = tmp_path / "vocab.txt"
+    path.write_bytes("".join(f"{x}\r\n" for x in tokens).encode())
+    with pytest.warns(ElectraWarning, match="3"):
+        vocabulary = Vocabulary.from_file(str(path))
+    assert vocabulary.tokens == tuple(tokens)
+    path.write_bytes(vocabulary.content)
+    with pytest.warns(ElectraWarning):
+        assert Vocabulary.from_file(str(path)) == vocabulary
+    text = "ab\u2028a\u3000中文\u2029，Ａ  ##b"
+    ids = [21_127, 21_125, 21_127, 21_126, tokens.index("文"), 11, 12, 1, 1, 6]
+    assert reference_tokenizer.tokenize(text, vocabulary, False) == ids
+    for call in (
+        GraphTokenizer(vocabulary, do_lower_case=False).tokenize,
+        lambda x: GraphTokenizer(vocabulary, False).tokenize_with_offsets(x)[0],
+    ):
+        assert call(tf.constant([text])).to_list() == [ids]

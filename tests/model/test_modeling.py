@@ -39,6 +39,17 @@ def _make(kind, *arguments, **options):
     return layer
 
 
+def test_one_row_of_segments_is_that_of_every_token():
+    config = dataclasses.replace(NO_DROPOUT, type_vocab_size=1)
+    encoder = _make(BertModel, config)
+    ids, mask, _ = tiny.batch()
+    first, second = (
+        encoder(ids, mask, tf.fill(tf.shape(ids), segment)).sequence_output
+        for segment in (0, 1)
+    )
+    np.testing.assert_array_equal(first, second)
+
+
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_bias_follows_padding_direction_and_documents(direction, is_packed):

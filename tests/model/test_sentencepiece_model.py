@@ -6,7 +6,8 @@ import sentencepiece
 import tensorflow as tf
 
 from electra_tf.model.graph_tokenization import make_tokenizer
-from electra_tf.model.sentencepiece_model import normalization
+from electra_tf.model.sentencepiece_model import learn, normalization
+from electra_tf.util.errors import UserError
 
 CASES = {
     "lower": ("unigram", True, False),
@@ -14,6 +15,7 @@ CASES = {
     "cased": ("unigram", False, False),
     "bpe": ("bpe", True, True),
 }
+CASED = {"do_lower_case": False, "strip_accents": False}
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -31,6 +33,12 @@ def vocabulary(request, tmp_path_factory):
     assert normalization(found.sentencepiece) == (*case,)
     assert b"rules.tsv" not in found.sentencepiece
     return found
+
+
+@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
+def test_an_error_names_no_flag_of_another_command(model_type, tmp_path):
+    with pytest.raises(UserError, match="vocab_size=9: (?!.*--)"):
+        learn(["abcdefg"], vocab_size=9, model_type=model_type, **CASED)
 
 
 def test_the_graph_gives_the_ids_of_the_reference(vocabulary):

@@ -29,8 +29,7 @@ def test_ids_are_line_numbers_in_any_file(tmp_path, encoding, newline):
     [
         SPECIAL_TOKENS[1:],
         SPECIAL_TOKENS[:4],
-        (*SPECIAL_TOKENS, "a", "a"),
-        (*SPECIAL_TOKENS, ""),
+        (*SPECIAL_TOKENS, "a\n"),
         (*SPECIAL_TOKENS, "x" * 257),
     ],
 )
