@@ -75,7 +75,8 @@ class TaskConfig(Checked):
     vocab_file: str = ""
     """The vocabulary. Default: the one the checkpoint was trained with."""
     do_lower_case: str = one_of("auto", "true", "false")
-    """Lower-case the text; auto: as in pre-training if known, else true."""
+    """Lower-case the text; auto: as in pre-training if known, else unless
+    the vocabulary has capitals."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

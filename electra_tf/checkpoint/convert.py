@@ -71,8 +71,10 @@ def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
         lower = strip = None
         if model := vocabulary.sentencepiece:
             lower, strip = sentencepiece_model.normalization(model)
-        loaded = dataclasses.replace(
-            loaded, do_lower_case=lower, strip_accents=strip
+        loaded = weights.with_case(
+            dataclasses.replace(
+                loaded, do_lower_case=lower, strip_accents=strip
+            )
         )
     if config.max_position_embeddings:
         loaded, counts = weights.resize_positions(

@@ -114,7 +114,7 @@ def read(
         rows = loaded.architecture.encoder.vocab_size
         require_vocabulary_size(loaded.vocabulary, rows)
     weights.check_finite(loaded)
-    return loaded
+    return weights.with_case(loaded)
 
 
 def _read_hugging_face(path: str) -> Weights:

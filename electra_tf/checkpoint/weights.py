@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import warnings
 from collections.abc import Mapping
 
 import keras
@@ -21,7 +22,12 @@ from electra_tf.checkpoint.architecture import (
 )
 from electra_tf.config.model import DIFFERENCE, TABLES
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util.errors import NonFiniteLossError, UserError, listed
+from electra_tf.util.errors import (
+    ElectraWarning,
+    NonFiniteLossError,
+    UserError,
+    listed,
+)
 
 Arrays = Mapping[str, np.ndarray]
 """Name of a variable -> its value."""
@@ -81,6 +87,20 @@ def text_flags(weights: Weights) -> dict[str, bool]:
     if weights.do_lower_case is not False:
         flags["strip_accents"] = weights.strip_accents
     return {name: x for name, x in flags.items() if x is not None}
+
+
+def with_case(weights: Weights) -> Weights:
+    """Infers from the vocabulary whether text is lower-cased, if not known."""
+    words = weights.vocabulary
+    if weights.do_lower_case is not None or not (words and words.is_cased):
+        return weights
+    warnings.warn(
+        f"{weights.origin} does not say do_lower_case, which is taken to be "
+        "False, as its vocabulary has capitals.",
+        ElectraWarning,
+        stacklevel=3,
+    )
+    return dataclasses.replace(weights, do_lower_case=False)
 
 
 def check_finite(weights: Weights) -> None:

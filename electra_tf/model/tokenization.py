@@ -165,6 +165,14 @@ class Vocabulary:
     def mask_id(self) -> int:
         return self.ids["[MASK]"]
 
+    @property
+    def is_cased(self) -> bool:
+        """True of word pieces with capitals: 5 % of those with letters."""
+        words = [x for x in self.tokens if x[:1] not in "[<"]  # not special
+        capitals = sum(x != x.lower() for x in words)
+        letters = sum(x.lower() != x.upper() for x in words)
+        return not self.sentencepiece and capitals > 0.05 * letters
+
     @functools.cached_property
     def ids(self) -> Mapping[str, int]:
         return {token: i for i, token in enumerate(self.tokens)}

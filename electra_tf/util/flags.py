@@ -26,6 +26,7 @@ import signal
 import sys
 import textwrap
 import typing
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -191,6 +192,7 @@ def run_command(
     """Runs a command and ends the process with one of `ExitCode`."""
     gc.set_threshold(_COLLECTION_THRESHOLD)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    warnings.showwarning = lambda text, *_: console.warn(str(text))
     arguments = sys.argv[1:]
     try:
         with (

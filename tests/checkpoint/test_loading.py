@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from electra_tf.checkpoint import bundles, loading
 from electra_tf.checkpoint.weights import select
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util.errors import NonFiniteLossError, UserError
+from electra_tf.util.errors import ElectraWarning, NonFiniteLossError, UserError
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +123,32 @@ def test_a_vocabulary_that_is_given_replaces_the_stored(target, tmp_path):
     (tmp_path / "other.txt").write_bytes(other.content)
     loaded = loading.read(path, vocab_file=str(tmp_path / "other.txt"))
     assert loaded.vocabulary == other
+
+
+CASED = Vocabulary((*tiny_networks.VOCABULARY.tokens[:-1], "Anna"))
+
+
+@pytest.mark.parametrize("target", ["hf", "tf1"])
+@pytest.mark.parametrize("stored", [None, True, False])
+def test_a_vocabulary_with_capitals_says_the_case_where_nothing_else_does(
+    target, stored, tmp_path
+):
+    path = str(tmp_path / "x")
+    cased = dataclasses.replace(
+        loading.weights_of(tiny_networks.discriminator()), vocabulary=CASED
+    )
+    written = dataclasses.replace(cased, do_lower_case=stored)
+    loading.write(path, written, target)
+    if target == "hf" and stored is None:
+        (tmp_path / "x/tokenizer.json").unlink()
+        (tmp_path / "x/tokenizer_config.json").unlink()
+    with pytest.warns(ElectraWarning) if stored is None else nullcontext():
+        model = electra_tf.ElectraDiscriminator.from_checkpoint(path)
+    assert model.reader.do_lower_case == bool(stored)
+    if stored is None:
+        with pytest.warns(ElectraWarning):
+            lower = loading.load(path, do_lower_case=True)
+        assert lower.reader.do_lower_case
 
 
 def test_what_would_be_silently_wrong_is_refused(directory, run, tmp_path):

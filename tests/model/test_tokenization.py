@@ -39,6 +39,20 @@ def test_what_is_no_vocabulary_is_refused(tokens):
 
 
 @pytest.mark.parametrize(
+    ("words", "is_cased"),
+    [
+        (["a", "##b", "paris", "[unused1]", "[E1]", "<S>", "中"], False),
+        ([*(f"word{i}" for i in range(40)), "URL"], False),
+        (["a", "##b", "Paris", "paris"], True),
+        (["ы", "##ы", "Москва", "中", "文"], True),
+        (["中", "文", "1"], False),
+    ],
+)
+def test_a_vocabulary_with_capitals_is_cased(words, is_cased):
+    assert Vocabulary((*SPECIAL_TOKENS, *words)).is_cased == is_cased
+
+
+@pytest.mark.parametrize(
     ("reads_masks", "pieces"), [(True, [6, 4, 7]), (False, [6, 1, 1, 1, 7])]
 )
 def test_mask_in_text_is_one_token_with_reads_masks(reads_masks, pieces):

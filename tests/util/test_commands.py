@@ -54,7 +54,7 @@ def test_an_error_has_an_exit_code_and_a_line(error, code):
 
 
 COMMAND = """
-import dataclasses, os, signal, sys
+import dataclasses, os, signal, sys, warnings
 from electra_tf.util import console, flags
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +67,8 @@ def main(config: Config):
         signal.pause()
     if config.how == "closed":
         os.close(1); os.open(os.devnull, os.O_RDONLY)
+    if config.how == "warns":
+        warnings.warn("of use")
     console.say("done")
 
 flags._help_texts = lambda _: {}
@@ -75,7 +77,8 @@ flags.run_command(main, Config)
 
 
 @pytest.mark.parametrize(
-    ("how", "code"), [("", 0), ("signal", 42), ("closed", 2), ("?bad", 2)]
+    ("how", "code"),
+    [("", 0), ("warns", 0), ("signal", 42), ("closed", 2), ("?bad", 2)],
 )
 def test_a_command_ends_with_its_code_and_without_a_traceback(how, code):
     flag = f"--how={how}" if how != "?bad" else how
@@ -84,6 +87,7 @@ def test_a_command_ends_with_its_code_and_without_a_traceback(how, code):
     )
     assert ended.returncode == code, ended.stderr
     assert "Traceback" not in ended.stderr
+    assert how != "warns" or ended.stderr == "WARNING: of use\n"
 
 
 @pytest.mark.parametrize("root", ["", "ram://"])
