@@ -51,6 +51,7 @@ INDEX_FILE = "model.safetensors.index.json"
 VOCAB_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
+_SPECIAL_FILE = "special_tokens_map.json"
 
 _ENCODER = "ElectraModel"
 _OF_HEADS = {
@@ -200,7 +201,7 @@ def write(
         **_tokenizer_files(weights),
     }.items():
         files.write_json(directory / name, content)
-    files.atomic_write_bytes(directory / VOCAB_FILE, weights.vocabulary.content)
+    weights.vocabulary.write(directory / VOCAB_FILE)
     content = safetensors.numpy.save(tensors, {"format": "pt"})
     files.atomic_write_bytes(directory / WEIGHTS_FILE, content)
 
@@ -346,7 +347,30 @@ def _read_tokenizer(directory: pathlib.Path) -> dict[str, Any]:
         tokens = {i: x for x, i in tokenizer["model"]["vocab"].items()}
         ids = range(max(tokens, default=-1) + 1)  # those of duplicates lack
         vocabulary = Vocabulary(tuple(tokens.get(i, "") for i in ids))
+    if vocabulary is not None:
+        added = _added_tokens(directory, config, tokenizer, vocabulary.ids)
+        vocabulary = vocabulary.with_added(added)
     return {"vocabulary": vocabulary, **settings}
+
+
+def _added_tokens(
+    directory: pathlib.Path,
+    config: Mapping[str, Any],
+    tokenizer: Mapping[str, Any],
+    ids: Mapping[str, int],
+) -> dict[str, int]:
+    """Returns the ids of the tokens that were added to the tokenizer."""
+    found = {x["content"]: x for x in tokenizer.get("added_tokens", ())}
+    for i, token in config.get("added_tokens_decoder", {}).items():
+        found[token["content"]] = {**token, "id": int(i)}
+    special = {**_read_checked(directory / _SPECIAL_FILE, {}), **config}
+    for token in special.get("additional_special_tokens") or ():
+        name = token["content"] if isinstance(token, dict) else token
+        if name in ids:
+            found.setdefault(name, {"id": ids[name]})
+    if words := [x for x, token in found.items() if token.get("single_word")]:
+        raise UserError(f"{words[0]!r} in {directory} is added as a word only.")
+    return {name: token["id"] for name, token in found.items()}
 
 
 def _read_checked(
@@ -402,6 +426,12 @@ def _tokenizer_files(weights: Weights) -> dict[str, Any]:
         )
     )
     tokenizer.add_special_tokens(sorted(SPECIAL_TOKENS, key=vocabulary.ids.get))
+    tokenizer.add_tokens(
+        [
+            tokenizers.AddedToken(x, normalized=do_lower_case)
+            for x in sorted(vocabulary.added, key=vocabulary.ids.get)
+        ]
+    )
     tokenizer.normalizer = normalizers.BertNormalizer(
         lowercase=do_lower_case, strip_accents=strip_accents
     )

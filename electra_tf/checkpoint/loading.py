@@ -252,8 +252,7 @@ def describe(directory: epath.Path, described: Weights) -> None:
     directory = epath.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     if vocabulary := described.vocabulary:
-        path = directory / vocabulary.file_name
-        files.atomic_write_bytes(path, vocabulary.content)
+        vocabulary.write(directory / vocabulary.file_name)
     values = dataclasses.asdict(described.architecture.encoder)
     if generator := described.architecture.generator:
         heads = generator.num_attention_heads

@@ -250,7 +250,9 @@ def resize_vocabulary(
     elif before is not None and before.size > size:
         if before.sentencepiece:
             raise UserError(f"{before.size} pieces exceed vocab_size={size}.")
-        before = dataclasses.replace(before, tokens=before.tokens[:size])
+        tokens = before.tokens[:size]
+        added = tuple(x for x in before.added if x in tokens)
+        before = dataclasses.replace(before, tokens=tokens, added=added)
     rows[rows >= old] = -1
     random = np.random.default_rng(seed)
     scale = weights.architecture.encoder.initializer_range

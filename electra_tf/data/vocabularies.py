@@ -71,7 +71,8 @@ def copy_vocabulary(
             f"{origin} is {vocabulary.kind}, not tokenizer={config.tokenizer}."
         )
     _check(vocabulary, config, origin)
-    _write(vocab_file, vocabulary.content)
+    tf.io.gfile.makedirs(os.path.dirname(vocab_file) or ".")
+    vocabulary.write(vocab_file)
     console.say(f"Copied the vocabulary of --init_checkpoint to {vocab_file}")
 
 
@@ -105,15 +106,11 @@ def build_vocabulary(
     )
     if not is_sentencepiece:
         content = "".join(f"{token}\n" for token in content).encode()
-    _write(vocab_file, content)
+    tf.io.gfile.makedirs(os.path.dirname(vocab_file) or ".")
+    files.atomic_write_bytes(vocab_file, content)
     vocabulary = Vocabulary.from_file(vocab_file)
     console.say(f"Learned {vocabulary.size:,} tokens: {vocab_file}")
     return vocabulary
-
-
-def _write(vocab_file: str, content: bytes) -> None:
-    tf.io.gfile.makedirs(os.path.dirname(vocab_file) or ".")
-    files.atomic_write_bytes(vocab_file, content)
 
 
 def learn_vocabulary(

@@ -52,6 +52,8 @@ _PLAIN = (
     rf"(?:{_PLAIN_CHARACTER}{{0,{MAX_INPUT_CHARS_PER_WORD}}}"
     r"(?:[ \t\n\r\x{A0}]|$))*"
 )
+_RARE = range(0x4DB5, 0x33FF, -1)  # of the first extension of Chinese
+_SIGN_BYTES = 3
 _SPACE = re.compile(r"\s")
 _LONGER_CODES = (0x80, 0x800, 0x10000)  # the first of 2, 3 and 4 bytes
 
@@ -111,11 +113,20 @@ class GraphTokenizer:
         self.do_lower_case = do_lower_case
         self.strip_accents = strip_accents
         self._cleaner = tft.FastBertNormalizer()
+        ids = vocabulary.ids
         # What no text matches is replaced by a control, which texts lose.
         pieces = [
-            x if x.split() == [x] and vocabulary.ids[x] == i else f"\x01{i}"
+            x if x.split() == [x] and ids[x] == i else f"\x01{i}"
             for i, x in enumerate(vocabulary.tokens)
         ]
+        # Rare Chinese characters, which are words, stand for added tokens.
+        rare = (x for x in map(chr, _RARE) if x not in ids)
+        self._rarest = next(rare)
+        self._signs = dict(zip(vocabulary.added, rare, strict=False))
+        self._surplus = np.zeros(len(pieces), np.int32)
+        for token, sign in self._signs.items():
+            pieces[ids[token]] = sign
+            self._surplus[ids[token]] = len(token.encode()) - _SIGN_BYTES
         self._tokenizer = tft.FastWordpieceTokenizer(
             pieces,
             suffix_indicator=SUFFIX_INDICATOR,
@@ -126,7 +137,7 @@ class GraphTokenizer:
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns ids of word pieces, int32 [B, (pieces)], of texts [B]."""
-        clean = self._cleaner.normalize(self.normalize(text))
+        clean = self._cleaner.normalize(self.normalize(self._sign(text)))
         return self._tokenizer.tokenize(clean)
 
     def tokenize_parts(
@@ -136,7 +147,7 @@ class GraphTokenizer:
         return self.tokenize(parts)
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
-        words, word_starts, _ = split_words(text, _WHITE_SPACE)
+        words, word_starts, _ = split_words(self._sign(text), _WHITE_SPACE)
         clean = self._cleaner.normalize(self.normalize(words.values))
         ids, starts, ends = self._tokenizer.tokenize_with_offsets(clean)
         owners = ids.value_rowids()  # [all tokens], the word of each
@@ -172,6 +183,8 @@ class GraphTokenizer:
         size = tf.gather(tf.strings.length(words.values), owners)
         begin = tf.where(is_aligned, tf.gather(begins.values, first), 0)
         stop = tf.where(is_aligned, tf.gather(stops.values, last), size)
+        if self._signs:
+            stop += tf.gather(self._surplus, ids.values)
         shift = tf.gather(word_starts.values, owners)
         splits = tf.gather(ids.row_splits, words.row_splits)
         return Pieces(
@@ -180,6 +193,18 @@ class GraphTokenizer:
                 for x in (ids.values, shift + begin, shift + stop)
             )
         )
+
+    def _sign(self, text: tf.Tensor) -> tf.Tensor:
+        """Replaces added tokens by signs and spaces of as many bytes."""
+        if self._signs:
+            signs = f"[{''.join(self._signs.values())}]"
+            text = tf.strings.regex_replace(text, signs, self._rarest)
+        for token in sorted(self._signs, key=len, reverse=True):
+            pattern = "(?i)" * self.do_lower_case + re.escape(token)
+            spaces = " " * (len(token.encode()) - _SIGN_BYTES)
+            sign = self._signs[token] + spaces
+            text = tf.strings.regex_replace(text, pattern, sign)
+        return text
 
     def normalize(self, text: tf.Tensor) -> tf.Tensor:
         """Normalizes text as the reference does before it splits words.

@@ -139,6 +139,7 @@ def vocabulary_config(vocabulary: Vocabulary) -> dict[str, Any]:
     return {
         "tokens": list(vocabulary.tokens),
         "sentencepiece": base64.b64encode(vocabulary.sentencepiece).decode(),
+        "added": list(vocabulary.added),
         "counts": None if counts is None else list(map(int, counts)),
     }
 
@@ -148,6 +149,7 @@ def vocabulary_from_config(config: Mapping[str, Any]) -> Vocabulary:
     return Vocabulary(
         tuple(config["tokens"]),
         sentencepiece=base64.b64decode(config["sentencepiece"]),
+        added=tuple(config.get("added", ())),
         counts=None if counts is None else tuple(counts),
     )
 

@@ -21,8 +21,10 @@ from etils import epath
 from electra_tf.config.corpus import VOCABULARY_FILES
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS, WORD_INDICATOR
+from electra_tf.util import files
 from electra_tf.util.errors import ElectraWarning, UserError
 
+ADDED_FILE = "added_tokens.json"  # Hugging Face's name
 SUFFIX_INDICATOR = "##"
 MAX_INPUT_CHARS_PER_WORD = 200
 MAX_BYTES_PER_PIECE = 256  # limit of lookups in the graph tokenizer
@@ -48,6 +50,8 @@ class Vocabulary:
         as rows are padded with zeros. Of equal tokens the last id counts.
       sentencepiece: the SentencePiece model whose pieces are the tokens; empty
         for word pieces.
+      added: tokens that no word is split into but that texts have as they are,
+        at least 3 bytes; any letter case counts where text is lower-cased.
       counts: how often each token occurs in the training records; None if not
         known. Ignored when vocabularies are compared.
 
@@ -59,6 +63,7 @@ class Vocabulary:
     sentencepiece: bytes = dataclasses.field(
         default=b"", repr=False, kw_only=True
     )
+    added: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
     counts: tuple[int, ...] | None = dataclasses.field(
         default=None, compare=False, repr=False, kw_only=True
     )
@@ -73,6 +78,8 @@ class Vocabulary:
                     f"{token!r:.60} in line {number} of a vocabulary has a "
                     f"NUL, a line end or more than {MAX_BYTES_PER_PIECE} bytes."
                 )
+        if short := [x for x in self.added if len(x.encode()) < 3]:
+            raise UserError(f"The added token {short[0]!r} is too short.")
         missing = [token for token in SPECIAL_TOKENS if token not in self.ids]
         if missing or self.tokens[0] != "[PAD]":
             raise UserError(
@@ -85,8 +92,8 @@ class Vocabulary:
         """Reads a file of one token per line, stripped of white space around.
 
         Args:
-          path: a UTF-8 file, or a SentencePiece model if its name ends in
-            `.model`.
+          path: a UTF-8 file, beside which `ADDED_FILE` may have the ids of
+            added tokens; a SentencePiece model if its name ends in `.model`.
 
         Raises:
           UserError: if the file cannot be read or is not a vocabulary, naming
@@ -109,7 +116,27 @@ class Vocabulary:
                 ElectraWarning,
                 stacklevel=2,
             )
-        return vocabulary
+        added = epath.Path(path).parent / ADDED_FILE
+        if not added.exists():
+            return vocabulary
+        return vocabulary.with_added(files.read_json(added))
+
+    def write(self, path: files.StrPath) -> None:
+        """Writes the file, and `ADDED_FILE` beside it if tokens were added."""
+        files.atomic_write_bytes(path, self.content)
+        if self.added:
+            ids = {token: self.ids[token] for token in self.added}
+            files.write_json(epath.Path(path).parent / ADDED_FILE, ids)
+
+    def with_added(self, ids: Mapping[str, int]) -> "Vocabulary":
+        """Adds tokens with their ids; special ones stay what they are."""
+        tokens = dict(enumerate(self.tokens)) | {i: x for x, i in ids.items()}
+        added = dict.fromkeys((*self.added, *ids))
+        return dataclasses.replace(
+            self,
+            tokens=tuple(tokens.get(i, "") for i in range(max(tokens) + 1)),
+            added=tuple(x for x in added if x not in SPECIAL_TOKENS),
+        )
 
     @property
     def kind(self) -> str:
@@ -182,9 +209,10 @@ class Vocabulary:
         """SHA-256 of the tokens, one per line, then of any SentencePiece model.
 
         Equals the hash of a vocabulary file that has no superfluous white
-        space.
+        space, beside which no token was added.
         """
         content = self._lines.encode() + self.sentencepiece
+        content += "".join(self.added).encode()
         return hashlib.sha256(content).hexdigest()
 
 

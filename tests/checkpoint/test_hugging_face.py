@@ -7,12 +7,14 @@ import os
 import ml_dtypes
 import numpy as np
 import pytest
+import tokenizers
 from safetensors.numpy import load_file, save_file
 
-from electra_tf.checkpoint import hugging_face
+from electra_tf.checkpoint import hugging_face, loading
 from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.model import BertConfig
+from electra_tf.model import text_reader
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.util.errors import ElectraWarning, UserError
 
@@ -277,6 +279,55 @@ def test_ids_after_separators_and_duplicates_are_kept(tmp_path):
     (tmp_path / "vocab.txt").unlink()
     back = hugging_face.read(tmp_path).vocabulary
     assert back.size == 9 and [*map(back.ids.get, pieces)] == [8, 6, 7, 8]
+
+
+ADDED = {"[E1]": 7, "[/E1]": 8}
+DECODER = {str(i): {"content": token} for token, i in ADDED.items()}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"added_tokens.json": ADDED},
+        {TOKENIZER_CONFIG: {"added_tokens_decoder": DECODER}},
+        {
+            TOKENIZER: {
+                **dict.fromkeys(("normalizer", "pre_tokenizer"), {}),
+                "model": {"vocab": dict(VOCABULARY.ids)},
+                "added_tokens": [
+                    {"content": token, "id": i} for token, i in ADDED.items()
+                ],
+            }
+        },
+        {
+            "vocab.txt": [*VOCABULARY.tokens, *ADDED],
+            "special_tokens_map.json": {
+                "additional_special_tokens": ["[E1]", {"content": "[/E1]"}]
+            },
+        },
+    ],
+)
+def test_added_tokens_are_read_from_any_file_and_written(content, tmp_path):
+    write(tmp_path / "a")
+    for name in (TOKENIZER, TOKENIZER_CONFIG):
+        (tmp_path / "a" / name).unlink()
+    for name, value in content.items():
+        is_text = name == "vocab.txt"
+        text = "\n".join(value) if is_text else json.dumps(value)
+        (tmp_path / "a" / name).write_text(text)
+    read = hugging_face.read(tmp_path / "a")
+    assert read.vocabulary == VOCABULARY.with_added(ADDED)
+    assert read.vocabulary.added == ("[E1]", "[/E1]")
+    hugging_face.write(tmp_path / "b", read)
+    loading.write(tmp_path / "c", read, "electra_tf")
+    for path in (tmp_path / "b", tmp_path / "c"):
+        assert loading.read(str(path)).vocabulary == read.vocabulary
+    (tmp_path / "b/vocab.txt").unlink()
+    assert hugging_face.read(tmp_path / "b").vocabulary == read.vocabulary
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "b" / TOKENIZER))
+    assert theirs.encode("a[/e1]a", add_special_tokens=False).ids == [5, 8, 5]
+    config = text_reader.vocabulary_config(read.vocabulary)
+    assert text_reader.vocabulary_from_config(config) == read.vocabulary
 
 
 def test_strip_accents_defaults_to_do_lower_case(tmp_path):

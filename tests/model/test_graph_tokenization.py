@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from electra_tf.model.graph_tokenization import (
     GraphTokenizer,
     pack_rows,
+    span_tokenizer,
 )
 from electra_tf.model.tokenization import (
     SPECIAL_TOKENS,
@@ -231,3 +232,35 @@ def test_a_chinese_vocabulary_has_separators_and_duplicates(tmp_path):
         lambda x: GraphTokenizer(vocabulary, False).tokenize_with_offsets(x)[0],
     ):
         assert call(tf.constant([text])).to_list() == [ids]
+
+
+@pytest.mark.parametrize(("do_lower_case", "strip_accents"), MODES)
+def test_added_tokens_are_kept_whole(do_lower_case, strip_accents):
+    added = {"[E1]": 20, "[/E1]": 21, "<é b>": 22, "[E1][E1]": 23, "new": 24}
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, *"abe1é䶵", "##b", "##e", "ne"))
+    vocabulary = vocabulary.with_added(added)
+    options = (vocabulary, do_lower_case, strip_accents)
+    tokenizer = GraphTokenizer(*options)
+    texts = [
+        "[E1] a[/E1]b",
+        "x[E1][E1]b [E1 e1]",
+        "<É B><é b>anewbé",
+        "[e1]䶵䶴䶳",
+    ]
+    expected = [reference_tokenizer.tokenize(x, *options) for x in texts]
+    assert expected[0] == [20, 5, 21, 6] and expected[1][:3] == [1, 23, 6]
+    assert tokenizer.tokenize(tf.constant(texts)).to_list() == expected
+    ids, starts, ends = tokenizer.tokenize_with_offsets(tf.constant(texts))
+    assert ids.to_list() == expected
+    for text, *columns in zip(texts, ids, starts, ends, strict=True):
+        for token_id, start, end in zip(
+            *(x.numpy() for x in columns), strict=True
+        ):
+            if token_id >= 20:
+                span = text.encode()[start:end].decode()
+                assert span.lower() == vocabulary.tokens[token_id].lower()
+    assert span_tokenizer(*options)(["c[/E1]a"])[0] == [
+        (1, 0, 1),
+        (21, 1, 6),
+        (5, 6, 7),
+    ]
