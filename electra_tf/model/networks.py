@@ -217,6 +217,10 @@ class EncoderWithHead(keras.Model):
             filepath, *arguments, input_signature=signature, **options
         )
 
+    def quantize(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
+        """Raises: Keras quantizes its own layers, and would skip these."""
+        raise UserError("Keras cannot quantize this model: export it first.")
+
     def get_config(self) -> dict[str, Any]:
         encoder = self.encoder
         if encoder.embeddings.is_shared:

@@ -341,6 +341,8 @@ class ElectraPretrainer(keras.Model):
         predict = self._network.predict_for_text or self._network.predict
         return predict(self._network.reader.read(tf.reshape(inputs, [-1])))
 
+    quantize = EncoderWithHead.quantize
+
     def extract(self, network: str) -> EncoderWithHead:
         """Returns a network as a standalone model.
 

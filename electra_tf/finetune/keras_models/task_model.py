@@ -144,6 +144,12 @@ class TaskModel(ElectraModel, abc.ABC):
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
+    def load_weights(self, filepath: str, **arguments: Any) -> None:
+        """Loads weights, of a compiled model also slots and step."""
+        if self.compiled and not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+        super().load_weights(filepath, **arguments)
+
     def fit(
         self,
         x: Any = None,
@@ -288,12 +294,20 @@ class TaskModel(ElectraModel, abc.ABC):
         self, data: tf.data.Dataset, arguments: Mapping[str, Any]
     ) -> None:
         """Makes a `FittedDecay` as long as the training."""
+        start = arguments.get("initial_epoch", 0)
+        if start and not int(self.optimizer.iterations):
+            warnings.warn(
+                f"Epoch {start} starts with a new optimizer: load a .keras "
+                "file, or compile before `load_weights`.",
+                ElectraWarning,
+                stacklevel=3,
+            )
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         schedule = getattr(optimizer, "_learning_rate", None)
         if not isinstance(schedule, FittedDecay):
             return
         steps = arguments.get("steps_per_epoch") or int(data.cardinality())
-        epochs = arguments.get("epochs", 1) - arguments.get("initial_epoch", 0)
+        epochs = arguments.get("epochs", 1) - start
         last = int(optimizer.iterations) + epochs * steps
         if schedule.num_train_steps is None:
             if steps <= 0:

@@ -69,6 +69,7 @@ def test_what_would_be_silently_wrong_is_refused(path, model):
         lambda: model.compile(loss=of_probabilities),
         lambda: answerer.compile("sgd", "mse"),
         lambda: tagger.predict(["a film"]),
+        lambda: tagger.quantize("int8"),  # would change nothing
         lambda: regressor.dataset(two, three),
     ):
         with pytest.raises((ValueError, TypeError)):
@@ -126,6 +127,32 @@ def test_a_fit_past_the_end_of_the_schedule_warns(path):
     model.compile(model.make_optimizer(num_train_steps=1), run_eagerly=True)
     with pytest.warns(ElectraWarning):
         model.fit(TEXTS, LABELS, 8, verbose=0)
+
+
+def test_weights_go_on_with_slots_and_step_or_warn(path, tmp_path):
+    def make(is_compiled):
+        model = electra_tf.ElectraClassifier.from_checkpoint(path, 2)
+        if is_compiled:
+            model.compile(run_eagerly=True)
+        return model
+
+    first, second, late = make(True), make(True), make(False)
+    first.fit(TEXTS, LABELS, 8, epochs=2, verbose=0)
+    first.save_weights(tmp_path / "x.weights.h5")
+    for model in (second, late):
+        model.load_weights(tmp_path / "x.weights.h5")
+    assert len(second.optimizer.variables) > 40
+    for one, other in zip(
+        first.optimizer.variables, second.optimizer.variables, strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    second.fit(TEXTS, LABELS, 8, epochs=4, initial_epoch=2, verbose=0)
+    assert int(second.optimizer.iterations) == 8
+    schedule = second.optimizer._learning_rate
+    assert schedule.num_train_steps == 8
+    late.compile(run_eagerly=True)
+    with pytest.warns(ElectraWarning):
+        late.fit(TEXTS, LABELS, 8, epochs=4, initial_epoch=2, verbose=0)
 
 
 def test_the_package_is_imported_without_tensorflow():
