@@ -6,13 +6,8 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from electra_tf.checkpoint import loading, weights
-from electra_tf.checkpoint.architecture import (
-    COMMON_FIELDS,
-    SLOTS,
-    STEP,
-    size_flags,
-)
+from electra_tf.checkpoint import architecture, loading, weights
+from electra_tf.checkpoint.architecture import SLOTS, STEP
 from electra_tf.checkpoint.weights import NETWORKS, Weights
 from electra_tf.config.analysis import ConvertConfig
 from electra_tf.config.corpus import CorpusConfig
@@ -71,11 +66,10 @@ def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
         lower = strip = None
         if model := vocabulary.sentencepiece:
             lower, strip = sentencepiece_model.normalization(model)
-        loaded = weights.with_case(
-            dataclasses.replace(
-                loaded, do_lower_case=lower, strip_accents=strip
-            )
+        loaded = dataclasses.replace(
+            loaded, do_lower_case=lower, strip_accents=strip
         )
+        loaded = weights.with_case(loaded)
     if config.max_position_embeddings:
         loaded, counts = weights.resize_positions(
             loaded, config.max_position_embeddings
@@ -119,8 +113,13 @@ def write(ready: Weights, config: ConvertConfig) -> list[epath.Path]:
 def _flags(ready: Weights) -> dict[str, Any]:
     """Returns the flags of run_pretraining that continue the training."""
     encoder = ready.architecture.encoder
-    flags = size_flags(ready.architecture) | weights.text_flags(ready)
-    flags |= {name: getattr(encoder, name) for name in sorted(COMMON_FIELDS)}
+    flags = architecture.size_flags(ready.architecture) | weights.text_flags(
+        ready
+    )
+    flags |= {
+        name: getattr(encoder, name)
+        for name in sorted(architecture.COMMON_FIELDS)
+    }
     longest = encoder.max_position_embeddings
     length = ready.max_seq_length or CorpusConfig.max_seq_length
     if ready.max_seq_length or longest < length:

@@ -320,7 +320,7 @@ def _num_labels(sizes: Architecture) -> int:
 
 
 def _read_tokenizer(directory: pathlib.Path) -> dict[str, Any]:
-    """Reads vocabulary, letter case and accents, each None if not known."""
+    """Reads letter case and accents, None if not known, and the vocabulary."""
     config = _read_checked(directory / TOKENIZER_CONFIG_FILE, _CONFIG_FIELDS)
     tokenizer = _read_checked(directory / TOKENIZER_FILE, _TOKENIZER_FIELDS)
     normalizer = tokenizer.get("normalizer") or {}
@@ -347,30 +347,20 @@ def _read_tokenizer(directory: pathlib.Path) -> dict[str, Any]:
         tokens = {i: x for x, i in tokenizer["model"]["vocab"].items()}
         ids = range(max(tokens, default=-1) + 1)  # those of duplicates lack
         vocabulary = Vocabulary(tuple(tokens.get(i, "") for i in ids))
-    if vocabulary is not None:
-        added = _added_tokens(directory, config, tokenizer, vocabulary.ids)
-        vocabulary = vocabulary.with_added(added)
-    return {"vocabulary": vocabulary, **settings}
-
-
-def _added_tokens(
-    directory: pathlib.Path,
-    config: Mapping[str, Any],
-    tokenizer: Mapping[str, Any],
-    ids: Mapping[str, int],
-) -> dict[str, int]:
-    """Returns the ids of the tokens that were added to the tokenizer."""
-    found = {x["content"]: x for x in tokenizer.get("added_tokens", ())}
-    for i, token in config.get("added_tokens_decoder", {}).items():
-        found[token["content"]] = {**token, "id": int(i)}
+    if vocabulary is None:
+        return settings
+    added = [*tokenizer.get("added_tokens", ())]
+    decoder = config.get("added_tokens_decoder", {}).items()
+    added += [{**token, "id": int(i)} for i, token in decoder]
+    if words := [x["content"] for x in added if x.get("single_word")]:
+        raise UserError(f"{words[0]!r} in {directory} is added as a word only.")
+    ids = {x["content"]: x["id"] for x in added}
     special = {**_read_checked(directory / _SPECIAL_FILE, {}), **config}
     for token in special.get("additional_special_tokens") or ():
-        name = token["content"] if isinstance(token, dict) else token
-        if name in ids:
-            found.setdefault(name, {"id": ids[name]})
-    if words := [x for x, token in found.items() if token.get("single_word")]:
-        raise UserError(f"{words[0]!r} in {directory} is added as a word only.")
-    return {name: token["id"] for name, token in found.items()}
+        name = token if isinstance(token, str) else token["content"]
+        if name in vocabulary.ids:
+            ids.setdefault(name, vocabulary.ids[name])
+    return {"vocabulary": vocabulary.with_added(ids), **settings}
 
 
 def _read_checked(
@@ -395,13 +385,6 @@ def _read_checked(
 def _tokenizer_files(weights: Weights) -> dict[str, Any]:
     """Returns file name -> value of the JSON files of a tokenizer."""
     import tokenizers
-    from tokenizers import (
-        decoders,
-        models,
-        normalizers,
-        pre_tokenizers,
-        processors,
-    )
 
     vocabulary, sizes = weights.vocabulary, weights.architecture.encoder
     do_lower_case = weights.do_lower_case is not False
@@ -419,7 +402,7 @@ def _tokenizer_files(weights: Weights) -> dict[str, Any]:
         **{f"{x.strip('[]').lower()}_token": x for x in SPECIAL_TOKENS},
     }
     tokenizer = tokenizers.Tokenizer(
-        models.WordPiece(
+        tokenizers.models.WordPiece(
             dict(vocabulary.ids),
             unk_token="[UNK]",
             max_input_chars_per_word=MAX_INPUT_CHARS_PER_WORD,
@@ -432,16 +415,16 @@ def _tokenizer_files(weights: Weights) -> dict[str, Any]:
             for x in sorted(vocabulary.added, key=vocabulary.ids.get)
         ]
     )
-    tokenizer.normalizer = normalizers.BertNormalizer(
+    tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(
         lowercase=do_lower_case, strip_accents=strip_accents
     )
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[(x, vocabulary.ids[x]) for x in ("[CLS]", "[SEP]")],
     )
-    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.decoder = tokenizers.decoders.WordPiece()
     return {
         TOKENIZER_FILE: json.loads(tokenizer.to_str()),
         TOKENIZER_CONFIG_FILE: config,

@@ -19,7 +19,6 @@ import glob
 import math
 import os
 import pathlib
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -27,13 +26,8 @@ import tensorflow as tf
 from etils import epath
 
 from electra_tf.checkpoint import architecture, bundles, hugging_face, weights
-from electra_tf.checkpoint.architecture import (
-    DISCRIMINATOR_HEAD,
-    GENERATOR_HEAD,
-    Architecture,
-)
 from electra_tf.checkpoint.weights import NETWORKS, Weights, select
-from electra_tf.config.corpus import VOCABULARY_FILES, CorpusConfig
+from electra_tf.config.corpus import VOCABULARY_FILES
 from electra_tf.model.layers import Policy
 from electra_tf.model.networks import (
     ElectraDiscriminator,
@@ -46,12 +40,11 @@ from electra_tf.model.text_reader import (
 )
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files
-from electra_tf.util.errors import ElectraWarning, UserError
+from electra_tf.util.errors import UserError, advise
 from electra_tf.util.flags import CONFIG_FILE, stored_inputs
 
 _ARCHITECTURE_FILE = "architecture.json"
 CALIBRATION_FILE = "calibration.json"
-_VOCABULARY_FIELDS = ("tokenizer", "vocab_file")
 # Settings of the text and the labels, kept as they are in `Weights`.
 _TEXT_FIELDS = (
     "do_lower_case",
@@ -62,8 +55,8 @@ _TEXT_FIELDS = (
     "objective",
 )
 _CLASSES = {
-    DISCRIMINATOR_HEAD: ElectraDiscriminator,
-    GENERATOR_HEAD: ElectraGenerator,
+    architecture.DISCRIMINATOR_HEAD: ElectraDiscriminator,
+    architecture.GENERATOR_HEAD: ElectraGenerator,
 }
 
 # Of a trial of fine-tuning, <task>_model_<number>[_restart_<n>]:
@@ -189,15 +182,13 @@ def find_vocabulary(
     A run trains with the vocabulary that its configuration names, which need
     not be the only one in its data directory, and stores its digest.
     """
-    settings = {x: settings[x] for x in _VOCABULARY_FIELDS if x in settings}
-    corpus = CorpusConfig(**settings)
-    names = [corpus.default_vocab_name]
-    if not settings:
-        names = list(VOCABULARY_FILES.values())
+    is_known = "tokenizer" in settings
+    kinds = [settings["tokenizer"]] if is_known else VOCABULARY_FILES
+    names = [VOCABULARY_FILES[kind] for kind in kinds]
     paths = [directory / name for name in names]  # the likeliest first
-    if corpus.vocab_file:
-        paths.append(epath.Path(corpus.vocab_file))
-        names = [os.path.basename(corpus.vocab_file)]
+    if vocab_file := settings.get("vocab_file"):
+        paths.append(epath.Path(vocab_file))
+        names = [os.path.basename(vocab_file)]
     if directory.parent.name == "models":
         paths += [directory.parent.parent / name for name in names]
     digest = stored_inputs(directory).get("vocabulary")
@@ -312,11 +303,9 @@ def read_with_vocabulary(path: str, vocab_file: str = "") -> Weights:
 def warn_of_assumed_heads(loaded: Weights) -> None:
     if loaded.heads_are_assumed:
         heads = loaded.architecture.encoder.num_attention_heads
-        warnings.warn(
+        advise(
             f"{loaded.origin} is taken to have {heads} attention heads; else "
-            "set --num_attention_heads of convert_checkpoint.",
-            ElectraWarning,
-            stacklevel=4,
+            "set --num_attention_heads of convert_checkpoint."
         )
 
 
@@ -366,11 +355,9 @@ def read_calibration(path: str, step: int) -> Calibration | None:
     calibration = Calibration(**files.read_json(file))
     if calibration.step == step:
         return calibration
-    warnings.warn(
+    advise(
         f"The temperature beside {path} was fitted at step "
-        f"{calibration.step:,}, not at {step:,}, and is not applied.",
-        ElectraWarning,
-        stacklevel=4,
+        f"{calibration.step:,}, not at {step:,}, and is not applied."
     )
     return None
 
@@ -388,7 +375,9 @@ def weights_of(network: EncoderWithHead) -> Weights:
     return Weights(
         origin=network.name,
         arrays={v.path: v.numpy() for v in network.weights},
-        architecture=Architecture(encoder=network.config, heads=heads),
+        architecture=architecture.Architecture(
+            encoder=network.config, heads=heads
+        ),
         vocabulary=network.vocabulary,
         do_lower_case=reader and reader.do_lower_case,
         strip_accents=reader and reader.strip_accents,

@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-import warnings
 from collections.abc import Mapping
 
 import keras
@@ -23,9 +22,9 @@ from electra_tf.checkpoint.architecture import (
 from electra_tf.config.model import DIFFERENCE, TABLES
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import (
-    ElectraWarning,
     NonFiniteLossError,
     UserError,
+    advise,
     listed,
 )
 
@@ -94,11 +93,9 @@ def with_case(weights: Weights) -> Weights:
     words = weights.vocabulary
     if weights.do_lower_case is not None or not (words and words.is_cased):
         return weights
-    warnings.warn(
+    advise(
         f"{weights.origin} does not say do_lower_case, which is taken to be "
-        "False, as its vocabulary has capitals.",
-        ElectraWarning,
-        stacklevel=3,
+        "False, as its vocabulary has capitals."
     )
     return dataclasses.replace(weights, do_lower_case=False)
 

@@ -92,9 +92,6 @@ class ModelConfig(CommonConfig):
 
     Differs: the original's overrides of heads and feed-forward width do not
     apply to the generator; here it has its own number of heads.
-
-    Raises:
-      UserError: if a value is out of range, or two do not fit.
     """
 
     model_size: str = one_of(*SIZES)

@@ -30,22 +30,6 @@ CHARACTER_COVERAGE = 0.99995  # of the text; rarer characters become [UNK]
 NUM_THREADS = 16  # of training; fixed, as rounding depends on it
 
 _MAX_LINE_BYTES = 2**17  # SentencePiece skips longer lines
-_SPECIAL_PIECES = {
-    "pad_id": 0,
-    "pad_piece": "[PAD]",
-    "unk_id": 1,
-    "unk_piece": "[UNK]",
-    "bos_id": 2,
-    "bos_piece": "[CLS]",
-    "eos_id": 3,
-    "eos_piece": "[SEP]",
-    "control_symbols": ["[MASK]"],
-}
-_AS_IT_IS = {
-    "add_dummy_prefix": False,
-    "escape_whitespaces": False,
-    "remove_extra_whitespaces": False,
-}
 
 
 def read(path: str) -> tuple[tuple[str, ...], bytes]:
@@ -97,8 +81,16 @@ def learn(
                 max_sentence_length=_MAX_LINE_BYTES,
                 num_threads=NUM_THREADS,
                 minloglevel=2,
+                pad_id=0,
+                pad_piece="[PAD]",
+                unk_id=1,
+                unk_piece="[UNK]",
+                bos_id=2,
+                bos_piece="[CLS]",
+                eos_id=3,
+                eos_piece="[SEP]",
+                control_symbols=["[MASK]"],
                 **rule,
-                **_SPECIAL_PIECES,
             )
         except RuntimeError as error:
             # Without advice of a flag that only SentencePiece's command has.
@@ -113,7 +105,10 @@ def learn(
 def _rules_to_strip_accents() -> str:
     """Returns `nmt_nfkc_cf` without combining marks, as SentencePiece's TSV."""
     lower = sentencepiece.SentencePieceNormalizer(
-        rule_name="nmt_nfkc_cf", **_AS_IT_IS
+        rule_name="nmt_nfkc_cf",
+        add_dummy_prefix=False,
+        escape_whitespaces=False,
+        remove_extra_whitespaces=False,
     )
     characters = [
         character

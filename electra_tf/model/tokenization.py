@@ -13,7 +13,6 @@ import functools
 import hashlib
 import string
 import unicodedata
-import warnings
 from collections.abc import Callable, Mapping
 
 from etils import epath
@@ -22,7 +21,7 @@ from electra_tf.config.corpus import VOCABULARY_FILES
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS, WORD_INDICATOR
 from electra_tf.util import files
-from electra_tf.util.errors import ElectraWarning, UserError
+from electra_tf.util.errors import UserError, advise
 
 ADDED_FILE = "added_tokens.json"  # Hugging Face's name
 SUFFIX_INDICATOR = "##"
@@ -54,9 +53,6 @@ class Vocabulary:
         at least 3 bytes; any letter case counts where text is lower-cased.
       counts: how often each token occurs in the training records; None if not
         known. Ignored when vocabularies are compared.
-
-    Raises:
-      UserError: if the tokens are not as above.
     """
 
     tokens: tuple[str, ...]
@@ -111,11 +107,7 @@ class Vocabulary:
         except (UnicodeDecodeError, UserError) as error:
             raise UserError(f"{path}: {error}") from error
         if others := vocabulary.size - len(vocabulary.ids):
-            warnings.warn(
-                f"{path} repeats {others} of its tokens: the last id counts.",
-                ElectraWarning,
-                stacklevel=2,
-            )
+            advise(f"{path} repeats {others} tokens: the last id counts.")
         added = epath.Path(path).parent / ADDED_FILE
         if not added.exists():
             return vocabulary

@@ -7,6 +7,7 @@ import enum
 import errno
 import os
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -37,6 +38,11 @@ class UserError(ValueError):
 
 class ElectraWarning(UserWarning):
     """Input that works, but probably not as intended."""
+
+
+def advise(text: str) -> None:
+    """Warns the caller of the function that calls this."""
+    warnings.warn(text, ElectraWarning, stacklevel=3)
 
 
 class DirectoryInUseError(UserError):
