@@ -28,20 +28,11 @@ from typing import Any
 import ml_dtypes  # noqa: F401  numpy then knows bfloat16
 import numpy as np
 
-from electra_tf.checkpoint import names
-from electra_tf.checkpoint.architecture import (
-    DISCRIMINATOR_HEAD,
-    GENERATOR_HEAD,
-    Architecture,
-    infer,
-)
+from electra_tf.checkpoint import architecture, names
+from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.checkpoint.weights import Weights
-from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
-from electra_tf.model.tokenization import (
-    MAX_INPUT_CHARS_PER_WORD,
-    SUFFIX_INDICATOR,
-    Vocabulary,
-)
+from electra_tf.model import tokenization
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import CONFIG_FILE
@@ -56,8 +47,8 @@ _SPECIAL_FILE = "special_tokens_map.json"
 _ENCODER = "ElectraModel"
 _OF_HEADS = {
     (): _ENCODER,
-    (DISCRIMINATOR_HEAD,): "ElectraForPreTraining",
-    (GENERATOR_HEAD,): "ElectraForMaskedLM",
+    (architecture.DISCRIMINATOR_HEAD,): "ElectraForPreTraining",
+    (architecture.GENERATOR_HEAD,): "ElectraForMaskedLM",
 }
 _QA_MODULES = ("dense", "dense_1")  # score the start and the end of an answer
 # Kind of a fine-tuned head -> its class and our modules. The original's
@@ -119,7 +110,7 @@ _CONFIG_FIELDS = {
 _TOKENIZER_FIELDS = {
     "model.type": ("WordPiece",),
     "model.unk_token": ("[UNK]",),
-    "model.continuing_subword_prefix": (SUFFIX_INDICATOR,),
+    "model.continuing_subword_prefix": (tokenization.SUFFIX_INDICATOR,),
     "pre_tokenizer.type": ("BertPreTokenizer",),
     "normalizer.type": ("BertNormalizer",),
     "normalizer.clean_text": (True,),
@@ -141,7 +132,7 @@ def read(directory: str | os.PathLike[str]) -> Weights:
         arrays = _to_ours(_read_tensors(directory), config)
         shapes = {name: array.shape for name, array in arrays.items()}
         heads = settings["num_attention_heads"]
-        sizes = infer(shapes, num_attention_heads=heads)
+        sizes = architecture.infer(shapes, num_attention_heads=heads)
     except UserError as error:
         raise UserError(f"{directory}: {error}") from error
     labels, count = config.get("id2label") or {}, _num_labels(sizes)
@@ -405,16 +396,13 @@ def _tokenizer_files(weights: Weights) -> dict[str, Any]:
         tokenizers.models.WordPiece(
             dict(vocabulary.ids),
             unk_token="[UNK]",
-            max_input_chars_per_word=MAX_INPUT_CHARS_PER_WORD,
+            max_input_chars_per_word=tokenization.MAX_INPUT_CHARS_PER_WORD,
         )
     )
     tokenizer.add_special_tokens(sorted(SPECIAL_TOKENS, key=vocabulary.ids.get))
-    tokenizer.add_tokens(
-        [
-            tokenizers.AddedToken(x, normalized=do_lower_case)
-            for x in sorted(vocabulary.added, key=vocabulary.ids.get)
-        ]
-    )
+    for token in vocabulary.added:  # in any letter case, as here
+        added = tokenizers.AddedToken(token, normalized=do_lower_case)
+        tokenizer.add_tokens([added])
     tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(
         lowercase=do_lower_case, strip_accents=strip_accents
     )

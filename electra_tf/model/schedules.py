@@ -3,6 +3,7 @@
 Source: the original's model/optimization.py.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -32,6 +33,7 @@ def restored(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @keras.saving.register_keras_serializable("electra_tf")
+@dataclasses.dataclass(eq=False)
 class WarmupPolynomialDecay(Schedule):
     """Multiplies linear warm-up and polynomial decay, as the original does.
 
@@ -50,20 +52,11 @@ class WarmupPolynomialDecay(Schedule):
       ahead: added to s, updates.
     """
 
-    def __init__(
-        self,
-        learning_rate: float,
-        num_train_steps: int,
-        num_warmup_steps: float,
-        power: float = 1.0,
-        *,
-        ahead: int = 0,
-    ) -> None:
-        self.learning_rate = learning_rate
-        self.num_train_steps = num_train_steps
-        self.num_warmup_steps = num_warmup_steps
-        self.power = power
-        self.ahead = ahead
+    learning_rate: float
+    num_train_steps: int
+    num_warmup_steps: float
+    power: float = 1.0
+    ahead: int = dataclasses.field(default=0, kw_only=True)
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         step = tf.cast(step, tf.float32) + self.ahead
@@ -77,18 +70,13 @@ class WarmupPolynomialDecay(Schedule):
 
 
 @keras.saving.register_keras_serializable("electra_tf")
+@dataclasses.dataclass(eq=False)
 class TwoSchedules(Schedule):
     """Follows one schedule up to a step, then a second one that starts at 0."""
 
-    def __init__(
-        self,
-        first: keras.optimizers.schedules.LearningRateSchedule,
-        second: keras.optimizers.schedules.LearningRateSchedule,
-        switch_step: int,
-    ) -> None:
-        self.first = first
-        self.second = second
-        self.switch_step = switch_step
+    first: keras.optimizers.schedules.LearningRateSchedule
+    second: keras.optimizers.schedules.LearningRateSchedule
+    switch_step: int
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         step = tf.cast(step, tf.float32)
@@ -97,15 +85,13 @@ class TwoSchedules(Schedule):
 
 
 @keras.saving.register_keras_serializable("electra_tf")
+@dataclasses.dataclass(eq=False)
 class Gate(Schedule):
     """Is constant on one side of a step, and 0 on the other."""
 
-    def __init__(
-        self, switch_step: int, is_open_first: bool, *, rate: float = 1.0
-    ) -> None:
-        self.switch_step = switch_step
-        self.is_open_first = is_open_first
-        self.rate = rate
+    switch_step: int
+    is_open_first: bool
+    rate: float = dataclasses.field(default=1.0, kw_only=True)
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         is_first = tf.cast(step, tf.float32) < self.switch_step
@@ -113,13 +99,13 @@ class Gate(Schedule):
 
 
 @keras.saving.register_keras_serializable("electra_tf")
+@dataclasses.dataclass(eq=False)
 class RisenSteps(Schedule):
     """Factor of the learning rate while the weight of a loss rises."""
 
-    def __init__(self, first: int, last: int, beta_2: float) -> None:
-        self.first = first
-        self.last = last
-        self.beta_2 = beta_2
+    first: int
+    last: int
+    beta_2: float
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         # In float64: the first values are small differences of large sums.

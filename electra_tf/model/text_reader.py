@@ -6,6 +6,7 @@ right, is longest; on ties from the first.
 """
 
 import base64
+import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -44,6 +45,7 @@ def require_vocabulary_size(vocabulary: Vocabulary, vocab_size: int) -> None:
         )
 
 
+@dataclasses.dataclass(eq=False)
 class TextReader:
     """Tokenizes text and adds [CLS] and [SEP].
 
@@ -51,20 +53,12 @@ class TextReader:
     original's tokenizer does not know it and splits it in three.
     """
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        *,
-        do_lower_case: bool = True,
-        strip_accents: bool = True,
-        max_seq_length: int = 128,
-        reads_masks: bool = False,
-    ) -> None:
-        self.vocabulary = vocabulary
-        self.do_lower_case = do_lower_case
-        self.strip_accents = strip_accents
-        self.max_seq_length = max_seq_length
-        self.reads_masks = reads_masks
+    vocabulary: Vocabulary
+    _: dataclasses.KW_ONLY
+    do_lower_case: bool = True
+    strip_accents: bool = True
+    max_seq_length: int = 128
+    reads_masks: bool = False
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:

@@ -40,6 +40,11 @@ CHINESE_RANGES = (
 )
 
 
+def _id_of(token: str) -> property:
+    """Makes a property: the id of a token."""
+    return property(lambda vocabulary: vocabulary.ids[token])
+
+
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
     """The tokens of a model; the id of a token is its position.
@@ -168,21 +173,7 @@ class Vocabulary:
     def size(self) -> int:
         return len(self.tokens)
 
-    @property
-    def unk_id(self) -> int:
-        return self.ids["[UNK]"]
-
-    @property
-    def cls_id(self) -> int:
-        return self.ids["[CLS]"]
-
-    @property
-    def sep_id(self) -> int:
-        return self.ids["[SEP]"]
-
-    @property
-    def mask_id(self) -> int:
-        return self.ids["[MASK]"]
+    unk_id, cls_id, sep_id, mask_id = map(_id_of, SPECIAL_TOKENS[1:])
 
     @property
     def is_cased(self) -> bool:
@@ -208,14 +199,12 @@ class Vocabulary:
         return hashlib.sha256(content).hexdigest()
 
 
+@dataclasses.dataclass
 class BasicTokenizer:
     """Cleans text and splits it into words and punctuation."""
 
-    def __init__(
-        self, do_lower_case: bool = True, strip_accents: bool = True
-    ) -> None:
-        self.do_lower_case = do_lower_case
-        self.strip_accents = strip_accents
+    do_lower_case: bool = True
+    strip_accents: bool = True
 
     def tokenize(self, text: str) -> list[str]:
         """Returns the words and punctuation marks of a text."""
