@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -30,7 +29,7 @@ from electra_tf.pretrain.texts import Data
 from electra_tf.training import training_utils
 from electra_tf.training.callbacks import EpochMeans
 from electra_tf.util import distribution
-from electra_tf.util.errors import ElectraWarning, UserError
+from electra_tf.util.errors import UserError, advise
 from electra_tf.util.flags import build, flatten
 
 _OF_APPLY = (  # options that only the optimizer's `apply` heeds
@@ -255,12 +254,10 @@ class ElectraPretrainer(keras.Model):
             end, step = num_updates, 0
         warmup = self.config.optimizer.num_warmup_steps
         if not warmup < step + num_updates <= end:
-            warnings.warn(
+            advise(
                 f"The learning rate rises for num_warmup_steps={warmup:,} "
                 f"updates and falls to 0 at num_train_steps={end:,}, but `fit` "
-                f"ends at update {step + num_updates:,}.",
-                ElectraWarning,
-                stacklevel=3,
+                f"ends at update {step + num_updates:,}."
             )
 
     def make_train_function(

@@ -1,7 +1,6 @@
 """Encoders with a head: Keras models that fit and predict raw data."""
 
 import abc
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -16,7 +15,7 @@ from electra_tf.finetune.task import Head
 from electra_tf.model.layers import dtype_scope
 from electra_tf.model.networks import IDS
 from electra_tf.util import seeds
-from electra_tf.util.errors import ElectraWarning, UserError
+from electra_tf.util.errors import UserError, advise
 
 BATCH_SIZE = 32
 WEIGHT = "sample_weight"
@@ -296,11 +295,9 @@ class TaskModel(ElectraModel, abc.ABC):
         """Makes a `FittedDecay` as long as the training."""
         start = arguments.get("initial_epoch", 0)
         if start and not int(self.optimizer.iterations):
-            warnings.warn(
+            advise(
                 f"Epoch {start} starts with a new optimizer: load a .keras "
-                "file, or compile before `load_weights`.",
-                ElectraWarning,
-                stacklevel=3,
+                "file, or compile before `load_weights`."
             )
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         schedule = getattr(optimizer, "_learning_rate", None)
@@ -317,11 +314,9 @@ class TaskModel(ElectraModel, abc.ABC):
                 )
             schedule.num_train_steps = last
         elif last > schedule.num_train_steps:
-            warnings.warn(
+            advise(
                 f"`fit` ends at update {last}, but the learning rate is 0 from "
-                f"{schedule.num_train_steps} on: compile again.",
-                ElectraWarning,
-                stacklevel=3,
+                f"{schedule.num_train_steps} on: compile again."
             )
 
     def get_config(self) -> dict[str, Any]:
