@@ -3,8 +3,6 @@
 Source: the original's model/tokenization.py.
 """
 
-import re
-
 from electra_tf.model.tokenization import (
     MAX_INPUT_CHARS_PER_WORD,
     SUFFIX_INDICATOR,
@@ -33,16 +31,6 @@ def word_pieces(word, vocabulary):
 
 def tokenize(text, vocabulary, do_lower_case=True, strip_accents=True):
     """Returns the ids of the word pieces of a text."""
-    basic, pieces = BasicTokenizer(do_lower_case, strip_accents), []
-    added = sorted(vocabulary.added, key=len, reverse=True)
-    known = {
-        token.lower() if do_lower_case else token: token for token in added
-    }
-    pattern = "|".join(map(re.escape, added)) or "(?!)"
-    flags = re.IGNORECASE if do_lower_case else 0
-    for part in re.split(f"({pattern})", text, flags=flags):
-        token = known.get(part.lower() if do_lower_case else part)
-        words = [] if token else basic.tokenize(part)
-        pieces += [x for word in words for x in word_pieces(word, vocabulary)]
-        pieces += [token] if token else []
+    words = BasicTokenizer(do_lower_case, strip_accents).tokenize(text)
+    pieces = [x for word in words for x in word_pieces(word, vocabulary)]
     return [vocabulary.ids[piece] for piece in pieces]

@@ -6,7 +6,8 @@ the file is refused; half precision becomes float32. Exceptions to the names in
 `names`: a bare encoder has no prefix `electra.`; a generator's output table is
 its word embeddings; one matrix scores the start and the end of an answer.
 
-Differs: settings that do not affect the function of a network are not kept.
+Differs: settings that do not affect the function of a network are not kept;
+tokens that were added are found in any letter case where text is lower-cased.
 Whatever the files say, their tokenizers read a special token such as `[MASK]`
 in a text as that token; change a final capital sigma to the non-final small
 one; keep unassigned characters; do not know punctuation and accents of Unicode

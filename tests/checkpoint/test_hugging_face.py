@@ -282,42 +282,35 @@ def test_ids_after_separators_and_duplicates_are_kept(tmp_path):
 
 
 ADDED = {"[E1]": 7, "[/E1]": 8}
-DECODER = {str(i): {"content": token} for token, i in ADDED.items()}
+ENTRIES = [{"content": token, "id": i} for token, i in ADDED.items()]
+NAMES = ["[E1]", {"content": "[/E1]"}]
 
 
 @pytest.mark.parametrize(
     "content",
     [
         {"added_tokens.json": ADDED},
-        {TOKENIZER_CONFIG: {"added_tokens_decoder": DECODER}},
         {
-            TOKENIZER: {
-                **dict.fromkeys(("normalizer", "pre_tokenizer"), {}),
-                "model": {"vocab": dict(VOCABULARY.ids)},
-                "added_tokens": [
-                    {"content": token, "id": i} for token, i in ADDED.items()
-                ],
+            TOKENIZER_CONFIG: {
+                "added_tokens_decoder": dict(zip("78", ENTRIES, strict=True))
             }
         },
+        {TOKENIZER: {"added_tokens": ENTRIES}},
         {
-            "vocab.txt": [*VOCABULARY.tokens, *ADDED],
-            "special_tokens_map.json": {
-                "additional_special_tokens": ["[E1]", {"content": "[/E1]"}]
-            },
+            "vocab.txt": VOCABULARY.with_added(ADDED).content.decode(),
+            "special_tokens_map.json": {"additional_special_tokens": NAMES},
         },
     ],
 )
 def test_added_tokens_are_read_from_any_file_and_written(content, tmp_path):
     write(tmp_path / "a")
-    for name in (TOKENIZER, TOKENIZER_CONFIG):
-        (tmp_path / "a" / name).unlink()
     for name, value in content.items():
-        is_text = name == "vocab.txt"
-        text = "\n".join(value) if is_text else json.dumps(value)
-        (tmp_path / "a" / name).write_text(text)
+        path = tmp_path / "a" / name
+        if path.exists() and isinstance(value, dict):
+            value = json.loads(path.read_text()) | value
+        path.write_text(value if isinstance(value, str) else json.dumps(value))
     read = hugging_face.read(tmp_path / "a")
     assert read.vocabulary == VOCABULARY.with_added(ADDED)
-    assert read.vocabulary.added == ("[E1]", "[/E1]")
     hugging_face.write(tmp_path / "b", read)
     loading.write(tmp_path / "c", read, "electra_tf")
     for path in (tmp_path / "b", tmp_path / "c"):

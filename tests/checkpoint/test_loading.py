@@ -128,27 +128,18 @@ def test_a_vocabulary_that_is_given_replaces_the_stored(target, tmp_path):
 CASED = Vocabulary((*tiny_networks.VOCABULARY.tokens[:-1], "Anna"))
 
 
-@pytest.mark.parametrize("target", ["hf", "tf1"])
 @pytest.mark.parametrize("stored", [None, True, False])
-def test_a_vocabulary_with_capitals_says_the_case_where_nothing_else_does(
-    target, stored, tmp_path
+def test_capitals_of_a_vocabulary_tell_the_case_that_no_file_says(
+    stored, tmp_path
 ):
+    written = loading.weights_of(tiny_networks.discriminator(CASED))
+    written = dataclasses.replace(written, do_lower_case=stored)
+    loading.write(tmp_path / "x", written, "tf1")
     path = str(tmp_path / "x")
-    cased = dataclasses.replace(
-        loading.weights_of(tiny_networks.discriminator()), vocabulary=CASED
-    )
-    written = dataclasses.replace(cased, do_lower_case=stored)
-    loading.write(path, written, target)
-    if target == "hf" and stored is None:
-        (tmp_path / "x/tokenizer.json").unlink()
-        (tmp_path / "x/tokenizer_config.json").unlink()
     with pytest.warns(ElectraWarning) if stored is None else nullcontext():
-        model = electra_tf.ElectraDiscriminator.from_checkpoint(path)
-    assert model.reader.do_lower_case == bool(stored)
-    if stored is None:
-        with pytest.warns(ElectraWarning):
-            lower = loading.load(path, do_lower_case=True)
-        assert lower.reader.do_lower_case
+        assert loading.load(path).reader.do_lower_case == bool(stored)
+        given = loading.load(path, do_lower_case=not stored)
+    assert given.reader.do_lower_case == (not stored)
 
 
 def test_what_would_be_silently_wrong_is_refused(directory, run, tmp_path):
