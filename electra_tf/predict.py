@@ -4,8 +4,8 @@ python -m electra_tf.predict --model=DIR --text="a fine film"
 python -m electra_tf.predict --model=DIR --input=in.txt --output=out.jsonl
 head in.txt | python -m electra_tf.predict --model=DIR
 
-DIR is the directory of a trial of run_finetuning, or the directory `model` in
-it, which suffices.
+DIR is the directory of a trial of run_finetuning, the directory `model` in it,
+which suffices, or a sequence classifier of Hugging Face's.
 
 The output is a line of JSON for each row: its "line" number, the "prediction",
 and its details, such as the "probabilities" of the labels. In Python,

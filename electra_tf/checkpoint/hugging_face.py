@@ -146,6 +146,7 @@ def read(directory: str | os.PathLike[str]) -> Weights:
         arrays=arrays,
         architecture=sizes.with_fields(**settings),
         labels=tuple(labels[str(i)] for i in range(count)) if labels else (),
+        problem_type=config.get("problem_type") or "",
         **_read_tokenizer(directory),
     )
 
@@ -181,6 +182,8 @@ def write(
             raise UserError(f"{len(labels)} labels for {count} outputs.")
         config["id2label"] = {str(i): name for i, name in enumerate(labels)}
         config["label2id"] = {name: i for i, name in enumerate(labels)}
+        if weights.problem_type:
+            config["problem_type"] = weights.problem_type
     # Version 0.8 of safetensors ignores strides: it would write a transposed
     # array in memory order.
     tensors = {

@@ -52,6 +52,7 @@ _TEXT_FIELDS = (
     "max_seq_length",
     "labels",
     "value_range",
+    "problem_type",
     "objective",
 )
 _CLASSES = {
@@ -151,6 +152,7 @@ def _read_bundle(
         labels=tuple(stored.get("labels", ())),
         value_range=tuple(stored.get("value_range") or ()),
         task_kind=stored.get("task_kind") or "",
+        problem_type=stored.get("problem_type") or "",
         objective=stored.get("objective", ""),
         heads_are_assumed=not is_known and heads["num_attention_heads"] is None,
     )
@@ -165,6 +167,7 @@ def _stored_settings(directory: epath.Path) -> dict[str, Any]:
             task = next(iter(tasks)) if len(tasks) == 1 else {}
             stored["task_kind"] = task.get("kind")
             stored["value_range"] = task.get("value_range")
+            stored["problem_type"] = task.get("problem_type")
         return stored
     if not (directory / CONFIG_FILE).exists():
         return {}

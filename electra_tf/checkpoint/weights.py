@@ -55,6 +55,7 @@ class Weights:
     labels: tuple[str, ...] = ()
     value_range: tuple[float, ...] = ()
     task_kind: str = ""
+    problem_type: str = ""  # Hugging Face's, of a classifier
     heads_are_assumed: bool = False
     objective: str = ""
 

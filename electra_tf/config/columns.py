@@ -46,7 +46,8 @@ class ColumnsConfig(Checked):
     text_b_column: str = ""
     """Column of the second text of a pair. Default: single texts."""
     label_column: str = "label"
-    """Column of the label or the value; test files may lack it."""
+    """Column of the label, of the list of labels that hold (.jsonl), or of the
+    value; test files may lack it."""
     words_column: str = ""
     """Tagging: field of the list of words, or number of their column, from 1.
     Default: words; column 1, or 2 in .conllu files."""

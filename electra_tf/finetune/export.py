@@ -13,6 +13,7 @@ import tensorflow as tf
 from etils import epath
 
 from electra_tf.finetune.classification.classification_tasks import (
+    ClassificationTask,
     RegressionTask,
 )
 from electra_tf.finetune.finetuned import Predictor
@@ -108,12 +109,19 @@ class ServedModel(abc.ABC):
 
 
 class _Classifier(ServedModel):
+    task: ClassificationTask
+
     def answer(self, batch: Batch) -> Outputs:
-        probabilities = self.probabilities(batch)
+        labels, logits = self.task.labels, self.outputs(batch)["logits"]
+        if self.task.is_multi_label:
+            places = tf.where(logits > 0, 1 + tf.range(len(labels)), 0)
+            return {  # "" in the place of a label that is not in the set
+                "prediction": tf.gather(["", *labels], places),
+                "probabilities": tf.sigmoid(logits),
+            }
+        probabilities = tf.nn.softmax(logits)
         return {
-            "prediction": tf.gather(
-                self.task.labels, tf.argmax(probabilities, -1)
-            ),
+            "prediction": tf.gather(labels, tf.argmax(probabilities, -1)),
             "probabilities": probabilities,
         }
 
@@ -124,7 +132,7 @@ class _Regressor(ServedModel):
     def answer(self, batch: Batch) -> Outputs:
         low, high = self.task.value_range
         values = low + self.outputs(batch)["predictions"] * (high - low)
-        return {"prediction": tf.clip_by_value(values, low, high)}
+        return {"prediction": tf.clip_by_value(values, *self.task.bounds)}
 
 
 class _Tagger(ServedModel):

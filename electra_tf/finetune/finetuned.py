@@ -20,6 +20,7 @@ from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.data import answering
 from electra_tf.data.answering import Answer, InputSource, Item
 from electra_tf.finetune import task_builder
+from electra_tf.finetune.classification.classification_tasks import MULTI_LABEL
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.preprocessing import Example, Features, TextTokenizer
 from electra_tf.finetune.task import Head, Task
@@ -146,12 +147,49 @@ class Finetuned(NamedTuple):
         return tuple(self.metadata.get("labels") or self.weights.labels)
 
     @property
+    def is_multi_label(self) -> bool:
+        """True for a classifier of independent labels."""
+        known = self.metadata or {"problem_type": self.weights.problem_type}
+        return known.get("problem_type") == MULTI_LABEL
+
+    @property
     def kind(self) -> str:
         """The task's `Task.KIND`; empty if not known."""
         is_theirs = loading.format_of(self.directory) == "hf"
         if is_theirs and not self.description and self.head == "electra":
             return "tagging"
-        return self.metadata.get("kind", "")
+        if self.description or self.head != "hugging_face":
+            return self.metadata.get("kind", "")
+        is_value = self.num_outputs == 1 and not self.is_multi_label
+        return "regression" if is_value else "classification"
+
+    def make_task(self) -> Task:
+        """Makes the task; a classifier of Hugging Face's has no description.
+
+        One with one logit reads pairs, as cross-encoders do, others texts.
+        """
+        name, description = self.task, self.description
+        if not description:
+            if self.head != "hugging_face":
+                raise UserError(f"{self.directory} is no finished trial.")
+            name, reads_pairs = "classifier", self.kind == "regression"
+            longest = self.weights.architecture.encoder.max_position_embeddings
+            numbers = range(self.num_outputs)
+            metadata = {
+                "labels": self.labels or [f"LABEL_{i}" for i in numbers],
+                "problem_type": self.weights.problem_type,
+                "value_range": (0.0, 1.0),
+                "is_bounded": False,
+                "max_seq_length": min(Task.DEFAULT_LENGTH, longest),
+            }
+            config = {
+                "task_names": (name,),
+                "task_kind": self.kind,
+                "text_b_column": "text_b" * reads_pairs,
+                "head": self.head,
+            }
+            description = {"tasks": {name: metadata}, "config": config}
+        return make_task(description, TextTokenizer.of(self.weights), name)
 
     def restore(self, head: Head) -> None:
         """Assigns the task's weights to a built head of any name."""
@@ -193,7 +231,8 @@ class Predictor:
 
     An answer has a "prediction" and, depending on the kind of task,
 
-      classification  "probabilities" of all labels
+      classification  "probabilities" of all labels; if they are independent,
+                      the prediction is a list of those above 0.5
       regression      nothing else: the prediction is the value
       tagging         the "words", and "confidences", the probability of each
                       of the predicted tags; those of spans are BIOES
@@ -207,7 +246,8 @@ class Predictor:
       # [{"prediction": "1", "probabilities": {"0": 0.08, "1": 0.92}}]
 
     Args:
-      path: directory of a finished trial, or the directory `model` in it.
+      path: directory of a finished trial, the directory `model` in it, or a
+        sequence classifier of Hugging Face's.
       task: name of the task, if the model has several.
       batch_size: texts per batch; no answer depends on it.
       precision: of the encoder's matrix products; "bfloat16" is faster if the
@@ -230,11 +270,7 @@ class Predictor:
         precision: str = "float32",
     ) -> None:
         loaded = read(path, task)
-        if not loaded.description:
-            raise UserError(f"{loaded.directory} is no finished trial.")
-        self.task = make_task(
-            loaded.description, TextTokenizer.of(loaded.weights), loaded.task
-        )
+        self.task = loaded.make_task()
         self.batch_size = batch_size
         encoder = loading.make(loaded.weights, POLICIES[precision]).encoder
         head = self.task.head().build_for(encoder.config.hidden_size)

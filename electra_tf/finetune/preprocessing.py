@@ -24,9 +24,9 @@ _BUCKETS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # row lengths
 
 Row = Mapping[str, int | float | np.ndarray]
 """One row: "input_ids" and "segment_ids", "eid", the number of its example, and
-what its head reads: name -> number, or sequence of numbers."""
+what its head reads: name -> number, sequence of numbers, or mask of labels."""
 Batch = dict[str, tf.Tensor]
-"""Rows as tensors: "input_mask" and their columns, [B] or [B, L]."""
+"""Rows as tensors: "input_mask" and their columns, [B], [B, L] or [B, C]."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ class InputExample(Example):
 
     text_a: str
     text_b: str | None = None
-    label: str | float | None = None
+    label: str | float | tuple[str, ...] | None = None
 
     @property
     def is_labelled(self) -> bool:
@@ -168,7 +168,9 @@ class Features:
         self.length = _round_up(int(self.lengths.max(initial=0)))
         self._columns: dict[str, tf.Tensor | tf.RaggedTensor] = {}
         for name, first in rows[0].items():
-            values, is_sequence = [row[name] for row in rows], np.ndim(first)
+            values = [row[name] for row in rows]
+            is_mask = np.asarray(first).dtype == bool  # of labels, [C]
+            is_sequence = np.ndim(first) and not is_mask
             array = np.concatenate(values) if is_sequence else np.array(values)
             is_float = np.issubdtype(array.dtype, np.floating)
             column = tf.constant(array, tf.float32 if is_float else tf.int32)

@@ -41,16 +41,20 @@ def classification_metrics(
 ) -> Metrics:
     """Computes all metrics of class numbers [n]; f1 etc. are of class 1.
 
+    Of sets of labels, masks [n, C], accuracy counts whole sets, macro_f1 is
+    over labels, and the others are of all decisions.
+
     Differs: the original counts predicted positives also as gold ones, so that
     its recall is its precision.
     """
     pair = targets, predictions
+    single = targets.ravel(), predictions.ravel()
     precision, recall, f1, _ = sklearn.metrics.precision_recall_fscore_support(
-        *pair, labels=[1], average="macro", zero_division=0
+        *single, labels=[1], average="macro", zero_division=0
     )
     shares = {
         "accuracy": sklearn.metrics.accuracy_score(*pair),
-        "mcc": sklearn.metrics.matthews_corrcoef(*pair),
+        "mcc": sklearn.metrics.matthews_corrcoef(*single),
         "macro_f1": sklearn.metrics.f1_score(
             *pair, average="macro", zero_division=0
         ),

@@ -9,12 +9,14 @@ import csv
 import dataclasses
 import functools
 import io
+import json
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import keras
 import numpy as np
+import scipy.special
 import tensorflow as tf
 
 from electra_tf.data import prepared_datasets, tables
@@ -31,6 +33,7 @@ from electra_tf.util.errors import UserError, listed
 
 _DROPOUT = 0.1  # independent of the encoder's
 _INITIALIZER_RANGE = 0.02  # of Hugging Face's layers
+MULTI_LABEL = "multi_label_classification"  # a problem_type of Hugging Face's
 
 
 class ClassificationHead(Head):
@@ -77,6 +80,16 @@ class ClassificationHead(Head):
         )
 
 
+class MultiLabelHead(ClassificationHead):
+    """A `ClassificationHead` of independent labels, of which any may hold."""
+
+    def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(
+            tf.cast(features["label_ids"], tf.float32), outputs["logits"]
+        )
+        return tf.reduce_mean(losses, -1)  # of [B, C]
+
+
 _DEGENERATE_DEVIATION = 1e-4  # of values in [0, 1]
 
 Examples = Sequence[InputExample]
@@ -119,6 +132,7 @@ class TextTask(Task):
 
     TARGET: ClassVar[str]
     custom_metrics: tuple[str, ...]  # of a task without a preset
+    is_multi_label = False
     preset: TextPreset | None
 
     @property
@@ -158,8 +172,18 @@ class TextTask(Task):
         path, labels = self.source("train").path, set()
         for row in self.train_rows:
             with self.bad_rows.at(path, row.place):
-                labels.add(row.label(self.columns.label_column))
+                label = self.read_label(row)
+                labels |= {*label} if self.is_multi_label else {label}
         return labels - {None}
+
+    def read_label(self, row: tables.Row) -> str | tuple[str, ...] | None:
+        """Returns the label, or the set of labels; None if it is missing."""
+        column = self.columns.label_column
+        if not self.is_multi_label:
+            return row.label(column)
+        if (values := row.value(column, list, None)) is None:
+            return None
+        return tuple(values) and row.texts(column)
 
     def read_examples(self, split: str, source: Source) -> list[InputExample]:
         names, preset, examples = self.input_names, self.preset, []
@@ -173,7 +197,7 @@ class TextTask(Task):
                 if preset and source.split:
                     # Data sets of GLUE are not in the order of its files.
                     eid = row.value("idx", int)
-                text = row.label(self.columns.label_column)
+                text = self.read_label(row)
                 label = text and self.parse_label(text)
                 if label is None and split not in self.test_splits:
                     raise BadRowError(f"{text!r} is no label.")
@@ -241,16 +265,34 @@ class TextTask(Task):
             value = answer["prediction"]
             if self.preset and isinstance(value, float):
                 value = f"{value:.3f}"
+            if self.is_multi_label:
+                value = json.dumps(value, ensure_ascii=False)
             writer.writerow([answer["eid"], value])
         return {name: table.getvalue()}
 
 
 class ClassificationTask(TextTask):
-    """Predicts one of several labels for each text or pair."""
+    """Predicts one of several labels, or a set, for each text or pair."""
 
     KIND: ClassVar[str] = "classification"
     TARGET: ClassVar[str] = "label_ids"
     compute_metrics = staticmethod(scorer.classification_metrics)
+
+    @functools.cached_property
+    def is_multi_label(self) -> bool:
+        """True if the column of labels holds lists."""
+        if self.metadata or self.preset or not self.source("train").exists:
+            return self.metadata.get("problem_type") == MULTI_LABEL
+        column = self.columns.label_column
+        rows = (row for row in self.train_rows if not row.problem)
+        values = (row.value(column, default=None) for row in rows)
+        return any(isinstance(value, list) for value in values)
+
+    def describe(self) -> dict[str, Any]:
+        described = super().describe()
+        if self.is_multi_label:
+            described["problem_type"] = MULTI_LABEL
+        return described
 
     def get_labels(self) -> tuple[str, ...]:
         """Returns the configured labels, else the sorted training labels."""
@@ -259,7 +301,7 @@ class ClassificationTask(TextTask):
             labels = sorted(self._train_labels)
             if None not in map(_number, labels):
                 labels.sort(key=_number)
-        needs_two = self.columns.main_metric == "f1"
+        needs_two = self.columns.main_metric == "f1" and not self.is_multi_label
         if len(labels) < 2 or (needs_two and len(labels) > 2):
             raise UserError(
                 f"{self.source('train')} has the labels {listed(labels)}; "
@@ -267,37 +309,51 @@ class ClassificationTask(TextTask):
             )
         return tuple(labels)
 
-    def parse_label(self, text: str) -> str | None:
-        return text if text in self.labels else None
+    def parse_label(
+        self, label: str | tuple[str, ...]
+    ) -> str | tuple[str, ...] | None:
+        known = {*label} if self.is_multi_label else {label}
+        return label if known <= {*self.labels} else None
 
-    def target(self, label: str | None) -> int:
+    def target(self, label: str | tuple[str, ...] | None) -> int | np.ndarray:
+        if self.is_multi_label:
+            return np.isin(self.labels, label or ())
         return 0 if label is None else self.labels.index(label)
 
     def head(self) -> ClassificationHead:
         kind = self.config.task.head
-        return ClassificationHead(self.name, len(self.labels), kind)
+        head = MultiLabelHead if self.is_multi_label else ClassificationHead
+        return head(self.name, len(self.labels), kind)
 
     @property
     def custom_metrics(self) -> tuple[str, ...]:
-        binary = ("precision", "recall", "f1") * (len(self.labels) == 2)
+        is_binary = self.is_multi_label or len(self.labels) == 2
+        binary = ("precision", "recall", "f1") * is_binary
         return ("accuracy", "macro_f1", "mcc", *binary)
 
     def predictions(self, outputs: Outputs) -> np.ndarray:
-        return np.argmax(outputs["logits"], -1)
+        """Returns class numbers, or masks of the sets."""
+        logits = outputs["logits"]
+        return logits > 0 if self.is_multi_label else np.argmax(logits, -1)
 
     def is_constant(self, outputs: Outputs) -> bool:
-        return len(np.unique(self.predictions(outputs))) == 1
+        return len(np.unique(self.predictions(outputs), axis=0)) == 1
 
     def answers(self, outputs: Outputs, examples: Examples) -> Answers:
-        shares = np.exp(scorer.log_softmax(outputs["logits"])).tolist()
+        shares = np.exp(scorer.log_softmax(outputs["logits"]))
+        if self.is_multi_label:
+            shares = scipy.special.expit(outputs["logits"].astype(float))
+        names, predictions = np.array(self.labels), self.predictions(outputs)
         return [
             {
                 "eid": example.eid,
                 "label": example.label,
-                "prediction": self.labels[int(np.argmax(row))],
+                "prediction": names[prediction].tolist(),
                 "probabilities": dict(zip(self.labels, row, strict=True)),
             }
-            for example, row in zip(examples, shares, strict=True)
+            for example, prediction, row in zip(
+                examples, predictions, shares.tolist(), strict=True
+            )
         ]
 
 
@@ -327,6 +383,12 @@ class RegressionTask(TextTask):
             )
         return min(values), max(values)
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The ends of the scale; infinite if it is not known."""
+        is_known = self.metadata.get("is_bounded", True)
+        return self.value_range if is_known else (-math.inf, math.inf)
+
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "value_range": self.value_range}
 
@@ -352,7 +414,7 @@ class RegressionTask(TextTask):
     def answers(self, outputs: Outputs, examples: Examples) -> Answers:
         low, high = self.value_range
         values = low + self.predictions(outputs) * (high - low)
-        values = np.clip(values, low, high).tolist()
+        values = np.clip(values, *self.bounds).tolist()
         return [
             {"eid": x.eid, "label": x.label, "prediction": value}
             for x, value in zip(examples, values, strict=True)

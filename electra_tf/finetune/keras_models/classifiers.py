@@ -59,6 +59,12 @@ class Labels:
             raise UserError(f"{label} is none of {self.count} classes.")
         return int(label)
 
+    def mask(self, labels: Sequence[str]) -> np.ndarray:
+        """Returns a set of labels as a mask, [C]."""
+        if unknown := {*labels} - {*self.labels}:
+            raise UserError(f"{unknown} are none of the labels {self.labels}.")
+        return np.isin(self.labels, labels)
+
     def names(self, logits: np.ndarray) -> list[str | int]:
         """Returns the most likely label, or number, of each row [n, C]."""
         numbers = logits.argmax(-1).tolist()
@@ -72,13 +78,13 @@ class TextModel(TaskModel):
         columns = columns_of(x)
         targets = [{}] * len(columns[0])
         if y is not None:
-            values = self.targets(np.asarray(y).tolist())
+            values = self.targets(np.asarray(y, object).tolist())
             targets = [{self.TARGET: value} for value in values]
         rows = self.tokenizer.rows(*columns, length=self.max_seq_length)
         for eid, (row, target) in enumerate(zip(rows, targets, strict=True)):
             yield {"eid": eid, **row, **target}
 
-    def targets(self, y: list) -> list[int] | list[float]:
+    def targets(self, y: list) -> list[int | float | np.ndarray]:
         """Converts what users pass as `y`."""
         raise NotImplementedError
 
@@ -117,11 +123,19 @@ class TextModel(TaskModel):
 
 
 @keras.saving.register_keras_serializable("electra_tf")
+def label_accuracy(y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+    """Returns the share of labels, [B], that logits [B, C] decide right."""
+    hits = (y_pred > 0) == tf.cast(y_true, tf.bool)
+    return tf.reduce_mean(tf.cast(hits, tf.float32), -1)
+
+
+@keras.saving.register_keras_serializable("electra_tf")
 class ElectraClassifier(TextModel):
     """Classifies texts, or pairs of them.
 
     Texts are a sequence of strings; pairs a sequence of tuples of two, or a
-    tuple of two sequences. Labels are numbers, or strings of `labels`.
+    tuple of two sequences. Labels are numbers, or strings of `labels`; with
+    `is_multi_label` lists of such strings.
 
     Example:
       model = electra_tf.ElectraClassifier.from_checkpoint(
@@ -134,12 +148,15 @@ class ElectraClassifier(TextModel):
       model.save("film.keras")
 
     In another process, import the class before `keras.saving.load_model`. The
-    default loss is the cross-entropy of logits, the metric the accuracy.
+    default loss is the cross-entropy of logits, the metric the accuracy; of
+    several labels both are means over all of them.
 
     Args, beside those of `ElectraModel`:
       num_classes: C. Default: the number of labels.
       labels: labels in the order of the logits; empty for numbered classes.
       head: "electra" or "hugging_face", see `ClassificationHead`.
+      is_multi_label: whether a text has any number of the `labels`, whose
+        probabilities are the sigmoids of the logits.
 
     Returns:
       float32 [B, C], logits.
@@ -158,29 +175,50 @@ class ElectraClassifier(TextModel):
         *,
         labels: Sequence[str] = (),
         head: str = "electra",
+        is_multi_label: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(config, vocabulary, **options)
         self.classes = Labels(num_classes, labels)
         self.labels, count = self.classes.labels, self.classes.count
         self.options = {"num_classes": count, "labels": [*labels], "head": head}
+        if is_multi_label:
+            self.options["is_multi_label"] = True
+            self.LOSS = keras.losses.BinaryCrossentropy(from_logits=True)
+            self.METRICS = (label_accuracy,)
+        self.is_multi_label = is_multi_label
         self._add(ClassificationHead, "classifier", count, head)
 
     @classmethod
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
         if not found.head:
             return None
+        if found.kind == RegressionTask.KIND:
+            raise UserError(
+                f"{found.weights.origin} has one logit, a value: read it with "
+                "ElectraRegressor."
+            )
         options = {"labels": found.labels, "head": found.head}
+        options["is_multi_label"] = found.is_multi_label
         return {"num_classes": found.num_outputs, **options}
 
-    def targets(self, y: list) -> list[int]:
-        return [self.classes.number(label) for label in y]
+    def targets(self, y: list) -> list[int | np.ndarray]:
+        encode = self.classes.number
+        if self.is_multi_label:
+            encode = self.classes.mask
+        return [encode(label) for label in y]
 
     def classify(
         self, texts: Texts, batch_size: int = BATCH_SIZE
-    ) -> list[str | int]:
-        """Returns the most likely label, or number, of each text."""
+    ) -> list[str | int] | list[list[str]]:
+        """Returns the most likely label, or number, of each text.
+
+        With `is_multi_label`, the labels of more than 0.5.
+        """
         logits = self.predict(texts, batch_size, verbose=0)
+        if self.is_multi_label:
+            names = np.array(self.labels or range(self.classes.count))
+            return [names[row > 0].tolist() for row in logits]
         return self.classes.names(logits)
 
 

@@ -188,6 +188,8 @@ class TaskModel(ElectraModel, abc.ABC):
             inputs=inputs,
         )
         if class_weight:
+            if self.options.get("is_multi_label"):
+                raise UserError("Several labels of a text have no one weight.")
             number = self.classes.number
             class_weight = {number(k): x for k, x in class_weight.items()}
         self._fit_schedule(data, arguments)
