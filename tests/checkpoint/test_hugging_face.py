@@ -260,29 +260,24 @@ def test_a_network_that_transformers_cannot_compute_is_refused(
     assert not os.listdir(tmp_path)
 
 
-def test_the_vocabulary_is_taken_from_either_file(tmp_path):
-    write(tmp_path)
+def test_either_file_keeps_ids_after_separators_and_duplicates(tmp_path):
+    pieces = ("a", "\u2028", "b", "a")
+    vocabulary = Vocabulary(SPECIAL_TOKENS + pieces)
+    hugging_face.write(
+        tmp_path, dataclasses.replace(weights(), vocabulary=vocabulary)
+    )
+    with pytest.warns(ElectraWarning):
+        assert hugging_face.read(tmp_path).vocabulary == vocabulary
     (tmp_path / "vocab.txt").unlink()
-    assert hugging_face.read(tmp_path).vocabulary == VOCABULARY
+    back = hugging_face.read(tmp_path).vocabulary
+    assert back.size == 9 and [*map(back.ids.get, pieces)] == [8, 6, 7, 8]
     (tmp_path / TOKENIZER).unlink()
     assert hugging_face.read(tmp_path).vocabulary is None
 
 
-def test_ids_after_separators_and_duplicates_are_kept(tmp_path):
-    pieces = ("a", "\u2028", "b", "a")
-    old = dataclasses.replace(
-        weights(), vocabulary=Vocabulary(SPECIAL_TOKENS + pieces)
-    )
-    hugging_face.write(tmp_path, old)
-    with pytest.warns(ElectraWarning):
-        assert hugging_face.read(tmp_path).vocabulary == old.vocabulary
-    (tmp_path / "vocab.txt").unlink()
-    back = hugging_face.read(tmp_path).vocabulary
-    assert back.size == 9 and [*map(back.ids.get, pieces)] == [8, 6, 7, 8]
-
-
 ADDED = {"[E1]": 7, "[/E1]": 8}
 ENTRIES = [{"content": token, "id": i} for token, i in ADDED.items()]
+DECODER = dict(zip("78", ENTRIES, strict=True))
 NAMES = ["[E1]", {"content": "[/E1]"}]
 
 
@@ -290,11 +285,7 @@ NAMES = ["[E1]", {"content": "[/E1]"}]
     "content",
     [
         {"added_tokens.json": ADDED},
-        {
-            TOKENIZER_CONFIG: {
-                "added_tokens_decoder": dict(zip("78", ENTRIES, strict=True))
-            }
-        },
+        {TOKENIZER_CONFIG: {"added_tokens_decoder": DECODER}},
         {TOKENIZER: {"added_tokens": ENTRIES}},
         {
             "vocab.txt": VOCABULARY.with_added(ADDED).content.decode(),

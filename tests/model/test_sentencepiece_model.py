@@ -35,10 +35,9 @@ def vocabulary(request, tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
-def test_an_error_names_no_flag_of_another_command(model_type, tmp_path):
+def test_an_error_names_no_flag_of_another_command():
     with pytest.raises(UserError, match="vocab_size=9: (?!.*--)"):
-        learn(["abcdefg"], vocab_size=9, model_type=model_type, **CASED)
+        learn(["abcdefg"], vocab_size=9, **CASED)
 
 
 def test_the_graph_gives_the_ids_of_the_reference(vocabulary):
