@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from electra_tf.config.columns import ColumnsConfig, QAConfig
+from electra_tf.config.model import BertConfig
 from electra_tf.config.optimizer import ComputeConfig, ModelDirConfig
 from electra_tf.config.optimizer import (
     FinetuningOptimizerConfig as OptimizerConfig,
@@ -100,7 +101,8 @@ class TrainingConfig(Checked):
     """Each of several tasks gets a share of the updates proportional to (rows
     times epochs)^alpha: 1 is proportional, 0 the same share for all."""
     num_train_epochs: float | None = bounded(None, 0)
-    """Times each row is seen. Default: 10 for rte and sts, 2 for qa, else 3."""
+    """Times each row is seen. Default: 10 for rte and sts, 2 for qa, else 3;
+    with a hidden size below 256, up to 10 until update 1,000."""
     train_batch_size: int = bounded(32, 1)
     """Rows per update, over all replicas and micro-batches."""
     hidden_dropout_prob: float | None = bounded(None, 0, 1)
@@ -122,6 +124,15 @@ class TrainingConfig(Checked):
     max_restarts: int = bounded(2, 0)
     """Restarts, under other seeds, of a trial that gives the same answer to all
     dev rows although their labels differ."""
+
+    def dropouts(self, encoder: BertConfig) -> dict[str, float]:
+        """Returns the given rates; defaults depend on the encoder's."""
+        rates = {}
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            given = getattr(self, name)
+            default = getattr(encoder, name) or 0.1
+            rates[name] = default if given is None else given
+        return rates
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

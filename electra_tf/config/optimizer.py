@@ -52,6 +52,18 @@ RATES = {
 tuned on SST-2 and chunking."""
 
 
+def default_epochs(
+    usual: float, hidden_size: int, updates_per_epoch: float
+) -> float:
+    """Returns the epochs of a training of which no number was given.
+
+    Encoders narrower than 256 get 1,000 updates, within 10 epochs.
+    """
+    if hidden_size >= 256:
+        return usual
+    return max(usual, min(10.0, 1000 / updates_per_epoch))
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuningOptimizerConfig(Checked):
     """Fine-tuning: a learning rate for each layer."""

@@ -72,11 +72,7 @@ def resolve_defaults(
     """Fills in what the encoder determines: rates and dropout."""
     encoder = weights.architecture.encoder
     rates = config.optimizer.rates(encoder.hidden_size)
-    dropouts = {}
-    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-        flag = getattr(config.training, name)
-        pretrained_rate = getattr(encoder, name) or 0.1
-        dropouts[name] = pretrained_rate if flag is None else flag
+    dropouts = config.training.dropouts(encoder)
     resolved = dataclasses.replace(
         config,
         optimizer=dataclasses.replace(config.optimizer, **rates._asdict()),

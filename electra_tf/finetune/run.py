@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf.checkpoint import loading
+from electra_tf.config.optimizer import default_epochs
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import experiment as experiments
 from electra_tf.finetune import finetuned, task_builder
@@ -66,6 +67,7 @@ def prepare(config: FinetuningConfig) -> Experiment:
     tokenizer = TextTokenizer.of(weights)
     loading.warn_of_assumed_heads(weights)
     resolved, weights = experiments.resolve_defaults(config, weights)
+    encoder = weights.architecture.encoder
     digests = {"encoder": experiments.digest_of_encoder(weights)}
     data = []
     for name in config.task.task_names:
@@ -73,9 +75,16 @@ def prepare(config: FinetuningConfig) -> Experiment:
             resolved,
             name,
             tokenizer,
-            longest=weights.architecture.encoder.max_position_embeddings,
+            longest=encoder.max_position_embeddings,
         )
         data.append(experiments.read_task(task, digests))
+        train = data[-1].train
+        if train and config.training.num_train_epochs is None:
+            task.num_train_epochs = default_epochs(
+                task.num_train_epochs,
+                encoder.hidden_size,
+                train.num_rows / config.training.train_batch_size,
+            )
     distribution.Workers(strategy).check_same_values(digests)
     experiment = Experiment(resolved, tuple(data), weights, strategy, digests)
     if distribution.is_chief(strategy):

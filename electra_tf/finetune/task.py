@@ -161,13 +161,9 @@ class Task(abc.ABC):
                 f"max_seq_length={length} exceeds the encoder's {longest}."
             )
         self.max_seq_length = length or min(self.DEFAULT_LENGTH, longest)
-
-    @property
-    def num_train_epochs(self) -> float:
-        """Times each row is seen."""
-        default = self.preset and self.preset.num_train_epochs
-        given = self.config.training.num_train_epochs
-        return given or default or self.DEFAULT_EPOCHS
+        default = preset and preset.num_train_epochs
+        given = config.training.num_train_epochs
+        self.num_train_epochs = given or default or self.DEFAULT_EPOCHS
 
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:

@@ -13,7 +13,10 @@ from electra_tf.config.corpus import (
 )
 from electra_tf.config.model import ModelConfig
 from electra_tf.config.objectives import MaskingConfig, ObjectiveConfig
-from electra_tf.config.optimizer import FinetuningOptimizerConfig
+from electra_tf.config.optimizer import (
+    FinetuningOptimizerConfig,
+    default_epochs,
+)
 from electra_tf.util.errors import UserError
 
 SMALL = (256, 12, 4, 1024, 128)
@@ -97,6 +100,16 @@ def test_rates_are_those_of_table_7_by_width(hidden_size, rates):
     assert FinetuningOptimizerConfig().rates(hidden_size) == rates
     given = FinetuningOptimizerConfig(model_size="large", learning_rate=1e-3)
     assert given.rates(hidden_size) == (1e-3, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("usual", "hidden_size", "updates_per_epoch", "expected"),
+    [(3, 255, 500, 3), (3, 255, 200, 5), (3, 255, 7, 10), (3, 256, 7, 3)],
+)
+def test_narrow_encoders_get_1000_updates_within_10_epochs(
+    usual, hidden_size, updates_per_epoch, expected
+):
+    assert default_epochs(usual, hidden_size, updates_per_epoch) == expected
 
 
 def test_each_row_length_has_one_data_set_in_its_own_directory():

@@ -1,5 +1,6 @@
 """The encoder alone as a Keras model, and the base of all others."""
 
+import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -11,7 +12,7 @@ import tensorflow as tf
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import ENCODER, Weights, assign, select
 from electra_tf.config.model import BertConfig
-from electra_tf.configure_finetuning import OptimizerConfig
+from electra_tf.configure_finetuning import OptimizerConfig, TrainingConfig
 from electra_tf.finetune.preprocessing import Batch, Features, TextTokenizer
 from electra_tf.model import optimization
 from electra_tf.model.networks import EncoderWithHead
@@ -101,6 +102,8 @@ class ElectraModel(EncoderWithHead):
     ) -> Self:
         """Makes a model with a pre-trained encoder and a new head.
 
+        An encoder that was pre-trained without dropout gets a rate of 0.1.
+
         Args:
           path: checkpoint of the original, of electra_tf or of Hugging Face;
             a fine-tuned head is dropped.
@@ -111,6 +114,9 @@ class ElectraModel(EncoderWithHead):
           UserError: if the checkpoint cannot be read or has no vocabulary.
         """
         weights = select(loading.read(path, vocab_file=vocab_file), ENCODER)
+        sizes = weights.architecture
+        sizes = sizes.with_fields(**TrainingConfig().dropouts(sizes.encoder))
+        weights = dataclasses.replace(weights, architecture=sizes)
         return cls._from_weights(weights, *arguments, **options)
 
     @classmethod

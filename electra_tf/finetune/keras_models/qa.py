@@ -54,6 +54,7 @@ class ElectraQA(TaskModel):
       Name -> tensor [B, ...], outputs of the head for each window.
     """
 
+    DEFAULT_EPOCHS = QATask.DEFAULT_EPOCHS
     DEFAULT_LENGTH = QATask.DEFAULT_LENGTH
     KIND = QATask.KIND
     OPTIONAL_INPUTS = COLUMNS

@@ -1,17 +1,19 @@
 """Encoders with a head: Keras models that fit and predict raw data."""
 
 import abc
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import keras
 import tensorflow as tf
 
+from electra_tf.config.optimizer import default_epochs
 from electra_tf.finetune import finetuned
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import ElectraModel, FittedDecay
 from electra_tf.finetune.preprocessing import Batch, Features, Row
-from electra_tf.finetune.task import Head
+from electra_tf.finetune.task import Head, Task
 from electra_tf.model.layers import dtype_scope
 from electra_tf.model.networks import IDS
 from electra_tf.util import seeds
@@ -44,6 +46,7 @@ class TaskModel(ElectraModel, abc.ABC):
     TARGET = ""
     LOSS: keras.losses.Loss | None = None
     METRICS: Sequence[str] = ()
+    DEFAULT_EPOCHS = Task.DEFAULT_EPOCHS
     WEIGHS_METRICS = False
 
     options: Mapping[str, Any]
@@ -154,6 +157,7 @@ class TaskModel(ElectraModel, abc.ABC):
         x: Any = None,
         y: Any = None,
         batch_size: int = BATCH_SIZE,
+        epochs: int | None = None,
         *,
         sample_weight: Sequence[float] | None = None,
         class_weight: Mapping[Any, float] | None = None,
@@ -163,7 +167,11 @@ class TaskModel(ElectraModel, abc.ABC):
         shuffle: bool = True,
         **arguments: Any,
     ) -> keras.callbacks.History:
-        """Trains; see the class, and `keras.Model.fit`."""
+        """Trains; see the class, and `keras.Model.fit`.
+
+        The default of `epochs` is that of `run_finetuning`: 3 (questions: 2),
+        or, with a hidden size below 256, up to 10 until update 1,000.
+        """
         held_out = {
             "batch_size": validation_batch_size or batch_size,
             "by_length": True,
@@ -192,9 +200,15 @@ class TaskModel(ElectraModel, abc.ABC):
                 raise UserError("Several labels of a text have no one weight.")
             number = self.classes.number
             class_weight = {number(k): x for k, x in class_weight.items()}
-        self._fit_schedule(data, arguments)
+        steps = arguments.get("steps_per_epoch") or int(data.cardinality())
+        epochs = epochs or math.ceil(
+            default_epochs(self.DEFAULT_EPOCHS, self.config.hidden_size, steps)
+        )
+        start = arguments.get("initial_epoch", 0)
+        self._fit_schedule(steps, range(start, epochs))
         return super().fit(
             data,
+            epochs=epochs,
             validation_data=validation_data,
             class_weight=class_weight,
             shuffle=False,
@@ -291,23 +305,18 @@ class TaskModel(ElectraModel, abc.ABC):
         data = data.map(batch, num_parallel_calls=tf.data.AUTOTUNE)
         return data.prefetch(tf.data.AUTOTUNE)
 
-    def _fit_schedule(
-        self, data: tf.data.Dataset, arguments: Mapping[str, Any]
-    ) -> None:
+    def _fit_schedule(self, steps: int, epochs: range) -> None:
         """Makes a `FittedDecay` as long as the training."""
-        start = arguments.get("initial_epoch", 0)
-        if start and not int(self.optimizer.iterations):
+        if epochs.start and not int(self.optimizer.iterations):
             advise(
-                f"Epoch {start} starts with a new optimizer: load a .keras "
-                "file, or compile before `load_weights`."
+                f"Epoch {epochs.start} starts with a new optimizer: load a "
+                ".keras file, or compile before `load_weights`."
             )
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         schedule = getattr(optimizer, "_learning_rate", None)
         if not isinstance(schedule, FittedDecay):
             return
-        steps = arguments.get("steps_per_epoch") or int(data.cardinality())
-        epochs = arguments.get("epochs", 1) - start
-        last = int(optimizer.iterations) + epochs * steps
+        last = int(optimizer.iterations) + len(epochs) * steps
         if schedule.num_train_steps is None:
             if steps <= 0:
                 raise UserError(

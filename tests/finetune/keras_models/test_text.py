@@ -1,5 +1,6 @@
 """Texts, pairs and labels in the forms that users have them."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 import electra_tf
+from electra_tf.checkpoint import loading
 from electra_tf.finetune.keras_models.base import columns_of
 from electra_tf.finetune.keras_models.classifiers import Labels
 from electra_tf.util import seeds
@@ -109,7 +111,9 @@ def test_datasets_of_string_batches_are_accepted(model):
 
 def test_class_weights_are_by_label_or_number(model):
     losses = [
-        model.fit(TEXTS, LABELS, 16, class_weight=x, verbose=0).history["loss"]
+        model.fit(TEXTS, LABELS, 16, 1, class_weight=x, verbose=0).history[
+            "loss"
+        ]
         for x in ({"good": 3.0, "bad": 1.0}, {0: 1.0, 1: 3.0}, None)
     ]
     assert losses[0] == pytest.approx(losses[1], rel=0.3)
@@ -117,9 +121,20 @@ def test_class_weights_are_by_label_or_number(model):
 
 
 def test_the_last_inputs_can_be_held_out(model):
-    found = model.fit(TEXTS, LABELS, validation_split=0.25, verbose=0)
+    found = model.fit(TEXTS, LABELS, epochs=1, validation_split=0.25, verbose=0)
     scores = model.evaluate(TEXTS[12:], LABELS[12:], verbose=0)
     assert found.history["val_loss"] == [pytest.approx(scores[0])]
+
+
+def test_dropout_and_epochs_are_those_of_run_finetuning(tmp_path):
+    weights = tiny.weights()
+    sizes = weights.architecture.with_fields(hidden_dropout_prob=0.0)
+    weights = dataclasses.replace(weights, architecture=sizes)
+    loading.write(str(tmp_path), weights, "electra_tf")
+    model = electra_tf.ElectraClassifier.from_checkpoint(str(tmp_path), 2)
+    assert model.config.hidden_dropout_prob == 0.1
+    model.compile(run_eagerly=True)
+    assert len(model.fit(TEXTS[:2], LABELS[:2], verbose=0).epoch) == 10
 
 
 def test_a_fit_past_the_end_of_the_schedule_warns(path):
