@@ -180,9 +180,11 @@ class Row(dict):
             raise self._bad_value(column, values)
         return tuple(texts)
 
-    def label(self, column: str) -> str | None:
-        """Returns a label or number as text; None if it is null or blank."""
-        value = self.value(column, str | float | int, "")
+    def label(self, column: str) -> str | tuple[str, ...] | None:
+        """Returns a label or number as text, or a list of them; or None."""
+        value = self.value(column, str | float | int | list, "")
+        if isinstance(value, list):
+            return self.texts(column) if value else ()
         text = value if isinstance(value, str) else json.dumps(value)
         return text.strip() or None
 

@@ -6,6 +6,7 @@ name -> what `Task.describe` returns and the best threshold of answers, and
 """
 
 import dataclasses
+import math
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,10 +27,7 @@ from electra_tf.finetune.preprocessing import Example, Features, TextTokenizer
 from electra_tf.finetune.task import Head, Task
 from electra_tf.model.layers import POLICIES
 from electra_tf.util import files
-from electra_tf.util.errors import (
-    UserError,
-    shape_differences,
-)
+from electra_tf.util.errors import UserError, shape_differences
 from electra_tf.util.flags import build, flatten
 
 # The parts of a configuration that a trained model can do without.
@@ -120,76 +118,40 @@ class Finetuned(NamedTuple):
     weights: Weights
     description: Description  # empty for models of others
     task: str
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        """The task's part of the description; empty if there is none."""
-        return self.description["tasks"][self.task] if self.description else {}
-
-    @property
-    def modules(self) -> Mapping[str, tuple[int, ...]]:
-        """The dense layers of the head: name -> shape of the kernel."""
-        return self.weights.architecture.tasks[self.task]
-
-    @property
-    def head(self) -> str:
-        """The kind of `ClassificationHead` with these layers; else empty."""
-        return _HEADS.get(frozenset(self.modules), "")
-
-    @property
-    def num_outputs(self) -> int:
-        """Outputs of the last layer."""
-        return list(self.modules.values())[-1][-1]
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Labels of the outputs, in their order; empty if not known."""
-        return tuple(self.metadata.get("labels") or self.weights.labels)
-
-    @property
-    def is_multi_label(self) -> bool:
-        """True for a classifier of independent labels."""
-        known = self.metadata or {"problem_type": self.weights.problem_type}
-        return known.get("problem_type") == MULTI_LABEL
+    metadata: Mapping[str, Any]  # the task's part of it, or what is known
+    modules: Mapping[str, tuple[int, ...]]  # dense layer -> shape of its kernel
+    head: str  # the kind of `ClassificationHead` with these layers, if any
+    num_outputs: int
 
     @property
     def kind(self) -> str:
         """The task's `Task.KIND`; empty if not known."""
-        is_theirs = loading.format_of(self.directory) == "hf"
-        if is_theirs and not self.description and self.head == "electra":
-            return "tagging"
-        if self.description or self.head != "hugging_face":
-            return self.metadata.get("kind", "")
-        is_value = self.num_outputs == 1 and not self.is_multi_label
-        return "regression" if is_value else "classification"
+        return self.metadata.get("kind", "")
 
     def make_task(self) -> Task:
-        """Makes the task; a classifier of Hugging Face's has no description.
-
-        One with one logit reads pairs, as cross-encoders do, others texts.
-        """
-        name, description = self.task, self.description
-        if not description:
-            if self.head != "hugging_face":
-                raise UserError(f"{self.directory} is no finished trial.")
-            name, reads_pairs = "classifier", self.kind == "regression"
-            longest = self.weights.architecture.encoder.max_position_embeddings
-            numbers = range(self.num_outputs)
-            metadata = {
-                "labels": self.labels or [f"LABEL_{i}" for i in numbers],
-                "problem_type": self.weights.problem_type,
-                "value_range": (0.0, 1.0),
-                "is_bounded": False,
-                "max_seq_length": min(Task.DEFAULT_LENGTH, longest),
-            }
-            config = {
-                "task_names": (name,),
-                "task_kind": self.kind,
-                "text_b_column": "text_b" * reads_pairs,
-                "head": self.head,
-            }
-            description = {"tasks": {name: metadata}, "config": config}
-        return make_task(description, TextTokenizer.of(self.weights), name)
+        """Makes the task; one logit of Hugging Face's is a value of pairs."""
+        tokenizer, known = TextTokenizer.of(self.weights), self.metadata
+        if self.description:
+            return make_task(self.description, tokenizer, self.task)
+        if self.head != "hugging_face":
+            raise UserError(f"{self.directory} is no finished trial.")
+        longest = self.weights.architecture.encoder.max_position_embeddings
+        names = [f"LABEL_{i}" for i in range(self.num_outputs)]
+        metadata = {
+            **known,
+            "labels": known["labels"] or names,
+            "value_range": known["value_range"] or (0.0, 1.0),
+            "bounds": known["value_range"] or (-math.inf, math.inf),
+            "max_seq_length": min(Task.DEFAULT_LENGTH, longest),
+        }
+        config = {
+            "task_names": ("theirs",),
+            "task_kind": self.kind,
+            "text_b_column": "text_b" * (self.kind == "regression"),
+            "head": self.head,
+        }
+        description = {"tasks": {"theirs": metadata}, "config": config}
+        return make_task(description, tokenizer)
 
     def restore(self, head: Head) -> None:
         """Assigns the task's weights to a built head of any name."""
@@ -222,8 +184,22 @@ def read(
             f"{weights.origin} has the tasks {', '.join(tasks) or 'none'}, "
             f"not {task!r}."
         )
-    weights = select(weights, "discriminator")
-    return Finetuned(path, weights, description, task or next(iter(tasks)))
+    weights, task = select(weights, "discriminator"), task or next(iter(tasks))
+    head = _HEADS.get(frozenset(tasks[task]), "")
+    num_outputs = [*tasks[task].values()][-1][-1]
+    if description:
+        known = description["tasks"][task]
+    else:
+        names = ("labels", "problem_type", "value_range")
+        known = {name: getattr(weights, name) for name in names}
+        if head == "hugging_face":
+            is_value = num_outputs == 1 and known["problem_type"] != MULTI_LABEL
+            known["kind"] = "regression" if is_value else "classification"
+        elif head and loading.format_of(path) == "hf":
+            known["kind"] = "tagging"
+    return Finetuned(
+        path, weights, description, task, known, tasks[task], head, num_outputs
+    )
 
 
 class Predictor:

@@ -59,13 +59,8 @@ def export(
 
 
 def _of_tensors(answer: Callable[[Ids], Outputs]) -> Callable[..., Outputs]:
-    return lambda input_ids, input_mask, segment_ids: answer(
-        {
-            "input_ids": input_ids,
-            "input_mask": input_mask,
-            "segment_ids": segment_ids,
-        }
-    )
+    names = [spec.name for spec in IDS]
+    return lambda *ids: answer(dict(zip(names, ids, strict=True)))
 
 
 def write(

@@ -75,19 +75,12 @@ class ClassificationHead(Head):
         return {"logits": x}
 
     def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
-        return tf.nn.sparse_softmax_cross_entropy_with_logits(
-            features["label_ids"], outputs["logits"]
-        )
-
-
-class MultiLabelHead(ClassificationHead):
-    """A `ClassificationHead` of independent labels, of which any may hold."""
-
-    def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
-        losses = tf.nn.sigmoid_cross_entropy_with_logits(
-            tf.cast(features["label_ids"], tf.float32), outputs["logits"]
-        )
-        return tf.reduce_mean(losses, -1)  # of [B, C]
+        labels, logits = features["label_ids"], outputs["logits"]
+        if labels.shape.rank == 2:  # masks of independent labels
+            labels = tf.cast(labels, tf.float32)
+            losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+            return tf.reduce_mean(losses, -1)
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
 
 
 _DEGENERATE_DEVIATION = 1e-4  # of values in [0, 1]
@@ -172,18 +165,9 @@ class TextTask(Task):
         path, labels = self.source("train").path, set()
         for row in self.train_rows:
             with self.bad_rows.at(path, row.place):
-                label = self.read_label(row)
-                labels |= {*label} if self.is_multi_label else {label}
+                label = row.label(self.columns.label_column)
+                labels |= {*label} if isinstance(label, tuple) else {label}
         return labels - {None}
-
-    def read_label(self, row: tables.Row) -> str | tuple[str, ...] | None:
-        """Returns the label, or the set of labels; None if it is missing."""
-        column = self.columns.label_column
-        if not self.is_multi_label:
-            return row.label(column)
-        if (values := row.value(column, list, None)) is None:
-            return None
-        return tuple(values) and row.texts(column)
 
     def read_examples(self, split: str, source: Source) -> list[InputExample]:
         names, preset, examples = self.input_names, self.preset, []
@@ -197,7 +181,7 @@ class TextTask(Task):
                 if preset and source.split:
                     # Data sets of GLUE are not in the order of its files.
                     eid = row.value("idx", int)
-                text = self.read_label(row)
+                text = row.label(self.columns.label_column)
                 label = text and self.parse_label(text)
                 if label is None and split not in self.test_splits:
                     raise BadRowError(f"{text!r} is no label.")
@@ -285,8 +269,7 @@ class ClassificationTask(TextTask):
             return self.metadata.get("problem_type") == MULTI_LABEL
         column = self.columns.label_column
         rows = (row for row in self.train_rows if not row.problem)
-        values = (row.value(column, default=None) for row in rows)
-        return any(isinstance(value, list) for value in values)
+        return any(isinstance(row.label(column), tuple) for row in rows)
 
     def describe(self) -> dict[str, Any]:
         described = super().describe()
@@ -312,8 +295,9 @@ class ClassificationTask(TextTask):
     def parse_label(
         self, label: str | tuple[str, ...]
     ) -> str | tuple[str, ...] | None:
-        known = {*label} if self.is_multi_label else {label}
-        return label if known <= {*self.labels} else None
+        labels = label if self.is_multi_label else (label,)
+        is_known = isinstance(labels, tuple) and {*labels} <= {*self.labels}
+        return label if is_known else None
 
     def target(self, label: str | tuple[str, ...] | None) -> int | np.ndarray:
         if self.is_multi_label:
@@ -322,8 +306,7 @@ class ClassificationTask(TextTask):
 
     def head(self) -> ClassificationHead:
         kind = self.config.task.head
-        head = MultiLabelHead if self.is_multi_label else ClassificationHead
-        return head(self.name, len(self.labels), kind)
+        return ClassificationHead(self.name, len(self.labels), kind)
 
     @property
     def custom_metrics(self) -> tuple[str, ...]:
@@ -385,9 +368,8 @@ class RegressionTask(TextTask):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The ends of the scale; infinite if it is not known."""
-        is_known = self.metadata.get("is_bounded", True)
-        return self.value_range if is_known else (-math.inf, math.inf)
+        """The least and the greatest answer."""
+        return self.metadata.get("bounds") or self.value_range
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "value_range": self.value_range}
@@ -425,6 +407,6 @@ def _number(text: str) -> float | None:
     """Returns a finite number, or None."""
     try:
         value = float(text)
-    except ValueError:
+    except (TypeError, ValueError):  # of a list
         return None
     return value if math.isfinite(value) else None

@@ -10,6 +10,7 @@ import tensorflow as tf
 from electra_tf.checkpoint.loading import format_of
 from electra_tf.config.model import BertConfig
 from electra_tf.finetune.classification.classification_tasks import (
+    MULTI_LABEL,
     ClassificationHead,
     ClassificationTask,
     RegressionHead,
@@ -44,6 +45,7 @@ class Labels:
     def __init__(self, count: int | None, labels: Sequence[str] = ()) -> None:
         self.labels = tuple(labels)
         self.count = len(self.labels) if count is None else int(count)
+        self.names = np.array(self.labels or range(self.count))
         self._numbers = {label: i for i, label in enumerate(self.labels)}
         if self.labels and len(self._numbers) != self.count or self.count < 1:
             raise UserError(f"{self.count} classes, labels {self.labels}")
@@ -65,11 +67,6 @@ class Labels:
             raise UserError(f"{unknown} are none of the labels {self.labels}.")
         return np.isin(self.labels, labels)
 
-    def names(self, logits: np.ndarray) -> list[str | int]:
-        """Returns the most likely label, or number, of each row [n, C]."""
-        numbers = logits.argmax(-1).tolist()
-        return [self.labels[i] for i in numbers] if self.labels else numbers
-
 
 class TextModel(TaskModel):
     """A model of texts, or of pairs of them."""
@@ -83,10 +80,6 @@ class TextModel(TaskModel):
         rows = self.tokenizer.rows(*columns, length=self.max_seq_length)
         for eid, (row, target) in enumerate(zip(rows, targets, strict=True)):
             yield {"eid": eid, **row, **target}
-
-    def targets(self, y: list) -> list[int | float | np.ndarray]:
-        """Converts what users pass as `y`."""
-        raise NotImplementedError
 
     def predict(
         self,
@@ -191,21 +184,20 @@ class ElectraClassifier(TextModel):
 
     @classmethod
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
-        if not found.head:
-            return None
         if found.kind == RegressionTask.KIND:
             raise UserError(
-                f"{found.weights.origin} has one logit, a value: read it with "
-                "ElectraRegressor."
+                f"{found.weights.origin} has one logit: use ElectraRegressor."
             )
-        options = {"labels": found.labels, "head": found.head}
-        options["is_multi_label"] = found.is_multi_label
-        return {"num_classes": found.num_outputs, **options}
+        return found.head and {
+            "num_classes": found.num_outputs,
+            "labels": found.metadata["labels"],
+            "head": found.head,
+            "is_multi_label": found.metadata.get("problem_type") == MULTI_LABEL,
+        }
 
     def targets(self, y: list) -> list[int | np.ndarray]:
-        encode = self.classes.number
-        if self.is_multi_label:
-            encode = self.classes.mask
+        classes = self.classes
+        encode = classes.mask if self.is_multi_label else classes.number
         return [encode(label) for label in y]
 
     def classify(
@@ -216,10 +208,8 @@ class ElectraClassifier(TextModel):
         With `is_multi_label`, the labels of more than 0.5.
         """
         logits = self.predict(texts, batch_size, verbose=0)
-        if self.is_multi_label:
-            names = np.array(self.labels or range(self.classes.count))
-            return [names[row > 0].tolist() for row in logits]
-        return self.classes.names(logits)
+        chosen = logits > 0 if self.is_multi_label else logits.argmax(-1)
+        return [self.classes.names[x].tolist() for x in chosen]
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -269,8 +259,8 @@ class ElectraRegressor(TextModel):
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
         if not found.head or found.num_outputs != 1:
             return None
-        stored = found.metadata.get("value_range") or found.weights.value_range
-        return {"value_range": tuple(stored or (0.0, 1.0)), "head": found.head}
+        value_range = tuple(found.metadata.get("value_range") or (0.0, 1.0))
+        return {"value_range": value_range, "head": found.head}
 
     def targets(self, y: list) -> list[float]:
         return np.asarray(y, float).reshape(-1).tolist()
@@ -363,7 +353,7 @@ class ElectraTagger(TaskModel):
             return None
         return {
             "num_tags": found.num_outputs,
-            "labels": found.labels,
+            "labels": found.metadata["labels"],
             "segment_id": int(format_of(found.directory) != "hf"),
         }
 
@@ -409,7 +399,7 @@ class ElectraTagger(TaskModel):
     ) -> list[list[str | int]]:
         """Returns the most likely tag, or number, of each word."""
         logits = self.predict(sentences, batch_size, verbose=0)
-        return [self.classes.names(x) for x in logits]
+        return [self.classes.names[x.argmax(-1)].tolist() for x in logits]
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:

@@ -91,7 +91,7 @@ class TaskModel(ElectraModel, abc.ABC):
         """
         found = finetuned.read(path, task, vocab_file=vocab_file)
         known = cls.options_of(found)
-        if known is None or found.kind not in ("", cls.KIND):
+        if not known or found.kind not in ("", cls.KIND):
             raise UserError(
                 f"{cls.__name__} does {cls.KIND}, the head of "
                 f"{found.weights.origin} {found.task} {found.kind}."
@@ -141,16 +141,11 @@ class TaskModel(ElectraModel, abc.ABC):
         super().compile(
             optimizer=optimizer, loss=loss, metrics=metrics, **arguments
         )
+        if not self.optimizer.built:  # `load_weights` reads slots and step
+            self.optimizer.build(self.trainable_variables)
 
     def compile_from_config(self, config: Mapping[str, Any]) -> None:
         self.compile(**keras.saving.deserialize_keras_object(config))
-        self.optimizer.build(self.trainable_variables)
-
-    def load_weights(self, filepath: str, **arguments: Any) -> None:
-        """Loads weights, of a compiled model also slots and step."""
-        if self.compiled and not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
-        super().load_weights(filepath, **arguments)
 
     def fit(
         self,

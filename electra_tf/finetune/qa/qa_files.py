@@ -141,11 +141,9 @@ def answers_of(
     row: Row, columns: ColumnsConfig
 ) -> tuple[tuple[str, ...], list[tuple[str, int]]]:
     """Returns the answers, and those that have a place with its character."""
-    answers = row.value(columns.answer_column, default=None)
-    if isinstance(answers, list):
-        answers = row.texts(columns.answer_column) if answers else ()
-    else:
-        answers = tuple(filter(None, [row.label(columns.answer_column)]))
+    answers = row.label(columns.answer_column)
+    if not isinstance(answers, tuple):
+        answers = tuple(filter(None, [answers]))
     starts = row.value(columns.answer_start_column, default=None)
     if isinstance(starts, str):
         starts = starts.split()

@@ -128,7 +128,7 @@ def test_a_column_of_lists_holds_sets_of_labels(tmp_path):
     tiny.write(tmp_path, "own", "train.jsonl", [*ROWS, ROWS[0] | {"label": 1}])
     task = tiny.task("classification", tmp_path, train_file=str(path))
     with pytest.raises(UserError):
-        task.get_labels()
+        task.get_examples("train")
 
 
 @pytest.mark.slow
