@@ -91,10 +91,6 @@ class ServedModel(abc.ABC):
         """Computes the outputs of the head."""
         return self.model.outputs(self.task.name, batch)
 
-    def probabilities(self, batch: Batch) -> tf.Tensor:
-        """Computes the probability of each label, float32 [..., C]."""
-        return tf.nn.softmax(self.outputs(batch)["logits"])
-
     def rows(
         self, first: tf.RaggedTensor, second: tf.RaggedTensor | None = None
     ) -> Batch:
@@ -158,7 +154,7 @@ class _Tagger(ServedModel):
         places = words.with_values(tf.where(fits, 1 + starts, 0)).to_tensor()
         fits = words.with_values(fits).to_tensor()  # [B, words]
         batch["labeled_positions"] = tf.cast(places, tf.int32)
-        probabilities = self.probabilities(batch)
+        probabilities = tf.nn.softmax(self.outputs(batch)["logits"])
         tags = tf.gather(self.task.labels, tf.argmax(probabilities, -1))
         return {
             "words": words.to_tensor(),

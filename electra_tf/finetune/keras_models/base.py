@@ -45,18 +45,13 @@ def columns_of(texts: Texts) -> list[list[str]]:
 
 
 @keras.saving.register_keras_serializable("electra_tf")
+@dataclasses.dataclass(eq=False)
 class FittedDecay(Schedule):
     """A `WarmupPolynomialDecay` that is as long as the first `fit`."""
 
-    def __init__(
-        self,
-        learning_rate: float,
-        warmup_proportion: float,
-        num_train_steps: int | None = None,
-    ) -> None:
-        self.learning_rate = learning_rate
-        self.warmup_proportion = warmup_proportion
-        self.num_train_steps = num_train_steps
+    learning_rate: float
+    warmup_proportion: float
+    num_train_steps: int | None = None
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         length = self.num_train_steps

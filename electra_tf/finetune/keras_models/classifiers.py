@@ -175,11 +175,10 @@ class ElectraClassifier(TextModel):
         self.classes = Labels(num_classes, labels)
         self.labels, count = self.classes.labels, self.classes.count
         self.options = {"num_classes": count, "labels": [*labels], "head": head}
+        self.is_multi_label = self.options["is_multi_label"] = is_multi_label
         if is_multi_label:
-            self.options["is_multi_label"] = True
             self.LOSS = keras.losses.BinaryCrossentropy(from_logits=True)
             self.METRICS = (label_accuracy,)
-        self.is_multi_label = is_multi_label
         self._add(ClassificationHead, "classifier", count, head)
 
     @classmethod

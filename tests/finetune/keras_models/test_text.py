@@ -145,29 +145,25 @@ def test_a_fit_past_the_end_of_the_schedule_warns(path):
 
 
 def test_weights_go_on_with_slots_and_step_or_warn(path, tmp_path):
-    def make(is_compiled):
-        model = electra_tf.ElectraClassifier.from_checkpoint(path, 2)
-        if is_compiled:
-            model.compile(run_eagerly=True)
-        return model
-
-    first, second, late = make(True), make(True), make(False)
+    make = electra_tf.ElectraClassifier.from_checkpoint
+    first, second, late = (make(path, 2) for _ in range(3))
+    for model in (first, second):
+        model.compile(run_eagerly=True)
     first.fit(TEXTS, LABELS, 8, epochs=2, verbose=0)
     first.save_weights(tmp_path / "x.weights.h5")
     for model in (second, late):
         model.load_weights(tmp_path / "x.weights.h5")
-    assert len(second.optimizer.variables) > 40
-    for one, other in zip(
-        first.optimizer.variables, second.optimizer.variables, strict=True
-    ):
+    found, expected = (x.optimizer.variables for x in (second, first))
+    assert len(found) == len(expected) > 40
+    for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
-    second.fit(TEXTS, LABELS, 8, epochs=4, initial_epoch=2, verbose=0)
-    assert int(second.optimizer.iterations) == 8
-    schedule = second.optimizer._learning_rate
-    assert schedule.num_train_steps == 8
+    rest = {"epochs": 4, "initial_epoch": 2, "verbose": 0}
+    second.fit(TEXTS, LABELS, 8, **rest)
+    optimizer = second.optimizer
+    assert optimizer.iterations == optimizer._learning_rate.num_train_steps == 8
     late.compile(run_eagerly=True)
     with pytest.warns(ElectraWarning):
-        late.fit(TEXTS, LABELS, 8, epochs=4, initial_epoch=2, verbose=0)
+        late.fit(TEXTS, LABELS, 8, **rest)
 
 
 def test_the_package_is_imported_without_tensorflow():
