@@ -65,7 +65,13 @@ def export(predictor: Predictor, directory: epath.Path) -> list[epath.Path]:
 
 
 def served_model(predictor: Predictor) -> "ServedModel":
-    return _KINDS[predictor.task.KIND](predictor.task, predictor.model)
+    kinds = {
+        "classification": _Classifier,
+        "regression": _Regressor,
+        "tagging": _Tagger,
+        "question answering": QuestionAnswerer,
+    }
+    return kinds[predictor.task.KIND](predictor.task, predictor.model)
 
 
 class ServedModel(abc.ABC):
@@ -167,13 +173,11 @@ class _Tagger(ServedModel):
     def _pieces(self, words: tf.Tensor) -> tf.RaggedTensor:
         """Returns the tokens of words, [UNK] for those that have none."""
         pieces = self.tokenizer.tokenize(words)
-        is_empty = tf.cast(pieces.row_lengths() == 0, tf.int64)
-        unknown = tf.fill(
-            [tf.reduce_sum(is_empty)], self.task.tokenizer.vocabulary.unk_id
-        )
-        filler = tf.RaggedTensor.from_row_lengths(unknown, is_empty)
-        pieces = tf.concat([pieces, filler], 1)
-        return pieces[:, : self.task.max_seq_length - 2]
+        is_empty = pieces.row_lengths()[:, tf.newaxis] == 0
+        unknown = self.task.tokenizer.vocabulary.unk_id
+        unknown = tf.fill(tf.shape(is_empty), unknown)
+        filler = tf.ragged.boolean_mask(unknown, is_empty)
+        return tf.concat([pieces, filler], 1)[:, : self.task.max_seq_length - 2]
 
 
 class QuestionAnswerer(ServedModel):
@@ -315,11 +319,3 @@ class QuestionAnswerer(ServedModel):
             shift + tf.gather(tf.reshape(ends, flat), best, batch_dims=1),
             qa_heads.null_scores(outputs),
         )
-
-
-_KINDS = {
-    "classification": _Classifier,
-    "regression": _Regressor,
-    "tagging": _Tagger,
-    "question answering": QuestionAnswerer,
-}

@@ -75,7 +75,7 @@ def test_replicas_micro_batches_and_heads_of_other_tasks_change_nothing():
     weights, metrics = _after_update(_model())
     for model, scope in (
         (_model(gradient_accumulation_steps=4), None),
-        (_model([RegressionHead("sts")]), None),
+        (_model([RegressionHead("sts", 1)]), None),
         (mirrored, strategy),
     ):
         found, found_metrics = _after_update(model, scope)
@@ -88,7 +88,7 @@ def test_replicas_micro_batches_and_heads_of_other_tasks_change_nothing():
 
 def test_a_batch_updates_only_the_encoder_and_the_head_of_its_task():
     for task, other in (("sst", "sts"), ("sts", "sst")):
-        model = _model([RegressionHead("sts")])
+        model = _model([RegressionHead("sts", 1)])
         variables = checkpoint_variables(model)
         for name, variable in variables.items():
             if name.endswith("adam_m"):  # with it, Adam moves without gradient
@@ -103,7 +103,7 @@ def test_a_batch_updates_only_the_encoder_and_the_head_of_its_task():
 
 
 def test_the_loss_of_a_batch_is_summed_over_the_rows_of_its_task():
-    model = _model([RegressionHead("sts")])
+    model = _model([RegressionHead("sts", 1)])
     keys = tf.cast(tf.range(8), tf.uint32)
     batch = _batch("sts")
     outputs = model.outputs("sts", batch["sts"], keys)

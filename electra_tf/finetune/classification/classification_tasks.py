@@ -91,9 +91,6 @@ Examples = Sequence[InputExample]
 class RegressionHead(ClassificationHead):
     """A `ClassificationHead` with one output, for targets in [0, 1]."""
 
-    def __init__(self, name: str, kind: str = "electra") -> None:
-        super().__init__(name, 1, kind)
-
     def call(
         self,
         states: EncoderOutput,
@@ -269,7 +266,8 @@ class ClassificationTask(TextTask):
             return self.metadata.get("problem_type") == MULTI_LABEL
         column = self.columns.label_column
         rows = (row for row in self.train_rows if not row.problem)
-        return any(isinstance(row.label(column), tuple) for row in rows)
+        values = (row.value(column, default=None) for row in rows)
+        return any(isinstance(value, list) for value in values)
 
     def describe(self) -> dict[str, Any]:
         described = super().describe()
@@ -384,7 +382,7 @@ class RegressionTask(TextTask):
         return 0.0 if label is None else (label - low) / (high - low)
 
     def head(self) -> RegressionHead:
-        return RegressionHead(self.name, self.config.task.head)
+        return RegressionHead(self.name, 1, self.config.task.head)
 
     def predictions(self, outputs: Outputs) -> np.ndarray:
         return outputs["predictions"].astype(float)

@@ -252,7 +252,7 @@ class ElectraRegressor(TextModel):
         super().__init__(config, vocabulary, **options)
         low, high = self.value_range = tuple(map(float, value_range))
         self.options = {"value_range": [low, high], "head": head}
-        self._add(RegressionHead, "regressor", head)
+        self._add(RegressionHead, "regressor", 1, head)
 
     @classmethod
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:

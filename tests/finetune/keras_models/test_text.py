@@ -175,19 +175,7 @@ def test_the_package_is_imported_without_tensorflow():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_loss_of_ones_own_gets_targets_of_the_shape_of_outputs(path):
-    class Squares(keras.losses.Loss):
-        def call(self, y_true, y_pred):
-            return (y_true - y_pred) ** 2
-
+def test_targets_of_values_have_the_shape_of_outputs(path):
     model = electra_tf.ElectraRegressor.from_checkpoint(path, (1, 3))
-    data = (["a", "film", "a plot"], [1, 2, 3])
-    scores = []
-    for loss in (Squares(), "auto"):
-        model.compile("sgd", loss, run_eagerly=True)
-        scores.append(model.evaluate(*data, verbose=0))
-        weights = {"sample_weight": [1.0, 0.0, 2.0]}
-        scores[-1] += model.evaluate(*data, verbose=0, **weights)
-    assert scores[0] == pytest.approx(scores[1], rel=1e-5)
-    _, targets = next(iter(model.dataset(*data)))
-    assert targets.shape == [3, 1]
+    _, targets = next(iter(model.dataset(["a", "film", "a plot"], [1, 2, 3])))
+    assert targets.shape == [3, 1]  # [B] with [B, 1] makes [B, B]
