@@ -9,7 +9,6 @@ vocabulary.
 """
 
 import dataclasses
-import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 
@@ -33,7 +32,7 @@ from electra_tf.util.errors import UserError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Network:
-    """An encoder with a head.
+    """An encoder with a head, which answers by `predict`, if it has one.
 
     `predict_for_text` answers in place of `predict` if the ids come from text;
     `log_probs` returns float32 [B, L], nats, valid within the text.
@@ -42,16 +41,22 @@ class Network:
     encoder: BertModel
     layers: Sequence[keras.layers.Layer]
     reader: TextReader
-    predict: Callable[[Ids], Outputs]
+    predict: Callable[[Ids], Outputs] | None = None
     predict_for_text: Callable[[Ids], Outputs] | None = None
     log_probs: Callable[[Ids], tf.Tensor] | None = None
 
     def encode(self, ids: Ids) -> Outputs:
-        return _encode(self.encoder, ids)
+        """Returns the encoder's states, [B, L, H], and that of [CLS]."""
+        states = self.encoder(**ids)
+        return {
+            "sequence_output": states.sequence_output,
+            "pooled_output": states.pooled_output,
+        }
 
     def predict_text(self, text: tf.Tensor) -> Outputs:
         ids = self.reader.read(text)
-        outputs = (self.predict_for_text or self.predict)(ids)
+        answer = self.predict_for_text or self.predict or self.encode
+        outputs = answer(ids)
         return {"tokens": self.reader.tokens(ids), **_echoed(ids), **outputs}
 
     def encode_text(self, text: tf.Tensor) -> Outputs:
@@ -93,15 +98,6 @@ class Network:
         }
 
 
-def _encode(encoder: BertModel, ids: Ids) -> Outputs:
-    """Returns the encoder's states, [B, L, H], and that of [CLS]."""
-    states = encoder(**ids)
-    return {
-        "sequence_output": states.sequence_output,
-        "pooled_output": states.pooled_output,
-    }
-
-
 def _echoed(ids: Ids) -> Outputs:
     return {name: ids[name] for name in ("input_ids", "input_mask")}
 
@@ -115,12 +111,13 @@ def export(
             "serving_default": network.predict_text,
             "encode": network.encode_text,
         }
+        predict = network.predict or network.encode
         if network.log_probs:
             of_text["score"] = network.score
         paths += saved_models.export(
             epath.Path(directory) / name,
             of_text,
-            {"serving_default": network.predict, "encode": network.encode},
+            {"serving_default": predict, "encode": network.encode},
             assets=network.reader.tokenizer.assets,
             layers=network.layers,
         )
@@ -165,12 +162,7 @@ def of_network(network: EncoderWithHead, temperature: float = 1.0) -> Network:
             lambda ids: network.head(encoder(**ids).sequence_output),
             temperature,
         )
-    return Network(
-        encoder=encoder,
-        layers=[encoder],
-        reader=reader,
-        predict=functools.partial(_encode, encoder),
-    )
+    return Network(encoder=encoder, layers=[encoder], reader=reader)
 
 
 def detector(

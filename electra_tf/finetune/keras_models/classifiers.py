@@ -183,7 +183,8 @@ class ElectraClassifier(TextModel):
 
     @classmethod
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
-        if found.kind == RegressionTask.KIND:
+        is_multi_label = found.metadata.get("problem_type") == MULTI_LABEL
+        if found.head and found.num_outputs == 1 and not is_multi_label:
             raise UserError(
                 f"{found.weights.origin} has one logit: use ElectraRegressor."
             )
@@ -191,7 +192,7 @@ class ElectraClassifier(TextModel):
             "num_classes": found.num_outputs,
             "labels": found.metadata["labels"],
             "head": found.head,
-            "is_multi_label": found.metadata.get("problem_type") == MULTI_LABEL,
+            "is_multi_label": is_multi_label,
         }
 
     def targets(self, y: list) -> list[int | np.ndarray]:
