@@ -133,7 +133,7 @@ class _Regressor(ServedModel):
 
     def answer(self, batch: Batch) -> Outputs:
         low, high = self.task.value_range
-        values = low + self.outputs(batch)["predictions"] * (high - low)
+        values = low + self.outputs(batch)["logits"][:, 0] * (high - low)
         return {"prediction": tf.clip_by_value(values, *self.task.bounds)}
 
 

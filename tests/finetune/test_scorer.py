@@ -59,7 +59,7 @@ def test_precision_recall_and_f1_are_of_class_1_and_macro_f1_of_all():
 def test_a_range_of_labels_may_begin_anywhere():
     task = tiny.task("regression", value_range=(1.0, 5.0))
     outputs = {
-        "predictions": np.array([-0.5, 0.25, 1.25], np.float32),
+        "logits": np.array([[-0.5], [0.25], [1.25]], np.float32),
         "loss": np.zeros(3),
     }
     examples = _examples(1, 2, 5)
@@ -74,16 +74,15 @@ def test_a_range_of_labels_may_begin_anywhere():
     [
         ("sst", "01", [[1.0, 0.0], [0.2, 0.1]], True),
         ("sst", "00", [[1.0, 0.0], [0.2, 0.1]], False),
-        ("sts", (2.0, 3.0), [0.4, 0.4], True),
-        ("sts", (2.0, 3.0), [0.3, 0.4], False),
-        ("sts", (2.0, 3.0), [-0.3, -0.4], True),  # both answers are 0
+        ("sts", (2.0, 3.0), [[0.4], [0.4]], True),
+        ("sts", (2.0, 3.0), [[0.3], [0.4]], False),
+        ("sts", (2.0, 3.0), [[-0.3], [-0.4]], True),  # both answers are 0
     ],
 )
 def test_one_answer_to_different_labels_is_degenerate(
     name, labels, values, expected
 ):
-    output = "logits" if name == "sst" else "predictions"
-    outputs = {output: np.array(values)}
+    outputs = {"logits": np.array(values)}
     is_degenerate = tiny.task(name).is_degenerate(outputs, _examples(*labels))
     assert is_degenerate == expected
 

@@ -91,17 +91,8 @@ Examples = Sequence[InputExample]
 class RegressionHead(ClassificationHead):
     """A `ClassificationHead` with one output, for targets in [0, 1]."""
 
-    def call(
-        self,
-        states: EncoderOutput,
-        features: Tensors,
-        keys: tf.Tensor | None = None,
-    ) -> dict[str, tf.Tensor]:
-        logits = super().call(states, features, keys)["logits"]
-        return {"predictions": tf.squeeze(logits, -1)}  # [B]
-
     def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
-        return tf.square(outputs["predictions"] - features["targets"])
+        return tf.square(outputs["logits"][:, 0] - features["targets"])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -230,6 +221,10 @@ class TextTask(Task):
         metrics = {name: values[name] for name in self.metric_names}
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
 
+    def answers(self, outputs: Outputs, examples: Examples) -> Answers:
+        pairs = zip(examples, self.details(outputs), strict=True)
+        return [{"eid": x.eid, "label": x.label, **found} for x, found in pairs]
+
     def output_files(self, split: str, answers: Answers) -> dict[str, str]:
         """Formats a table of a test split: number of the row, prediction."""
         if split not in self.test_splits:
@@ -320,20 +315,18 @@ class ClassificationTask(TextTask):
     def is_constant(self, outputs: Outputs) -> bool:
         return len(np.unique(self.predictions(outputs), axis=0)) == 1
 
-    def answers(self, outputs: Outputs, examples: Examples) -> Answers:
+    def details(self, outputs: Outputs) -> Answers:
         shares = np.exp(scorer.log_softmax(outputs["logits"]))
         if self.is_multi_label:
             shares = scipy.special.expit(outputs["logits"].astype(float))
         names, predictions = np.array(self.labels), self.predictions(outputs)
         return [
             {
-                "eid": example.eid,
-                "label": example.label,
                 "prediction": names[prediction].tolist(),
                 "probabilities": dict(zip(self.labels, row, strict=True)),
             }
-            for example, prediction, row in zip(
-                examples, predictions, shares.tolist(), strict=True
+            for prediction, row in zip(
+                predictions, shares.tolist(), strict=True
             )
         ]
 
@@ -385,20 +378,17 @@ class RegressionTask(TextTask):
         return RegressionHead(self.name, 1, self.config.task.head)
 
     def predictions(self, outputs: Outputs) -> np.ndarray:
-        return outputs["predictions"].astype(float)
+        return outputs["logits"][:, 0].astype(float)
 
     def is_constant(self, outputs: Outputs) -> bool:
         values = np.clip(self.predictions(outputs), 0.0, 1.0)
         return float(np.std(values)) < _DEGENERATE_DEVIATION
 
-    def answers(self, outputs: Outputs, examples: Examples) -> Answers:
+    def details(self, outputs: Outputs) -> Answers:
         low, high = self.value_range
         values = low + self.predictions(outputs) * (high - low)
         values = np.clip(values, *self.bounds).tolist()
-        return [
-            {"eid": x.eid, "label": x.label, "prediction": value}
-            for x, value in zip(examples, values, strict=True)
-        ]
+        return [{"prediction": value} for value in values]
 
 
 def _number(text: str) -> float | None:

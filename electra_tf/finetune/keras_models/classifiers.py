@@ -266,10 +266,8 @@ class ElectraRegressor(TextModel):
         return np.asarray(y, float).reshape(-1).tolist()
 
     def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        # Keras takes the mean of the last axis before it weighs samples.
-        outputs = head_outputs["predictions"][:, tf.newaxis]
         low, high = self.value_range
-        return low + (high - low) * outputs
+        return low + (high - low) * head_outputs["logits"]
 
 
 @keras.saving.register_keras_serializable("electra_tf")
