@@ -159,7 +159,7 @@ def _read_conllu(path: str) -> Iterator[AnnotatedText]:
 
 
 def _read_labelled(path: str) -> Iterator[AnnotatedText]:
-    for text in _read_words(path, WordColumns(separator="\t"), ("c", "i")):
+    for text in _read_words(path, WordColumns(), ("c", "i")):
         is_error = tuple(label == "i" for label in text.tags)
         yield AnnotatedText(path, text.words, is_error)
 

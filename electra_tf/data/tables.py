@@ -290,13 +290,15 @@ def _name_columns(
             if missing := [x for x in columns if x not in names]:
                 raise UserError(
                     f"{path}, line {place}: no column {missing[0]!r} in "
-                    f"{fields!r:.60}. See --delimiter, --has_header."
+                    f"{fields!r:.60}."
                 )
             if not layout.num_columns if layout else config.has_header:
                 continue
         problem = ""
         if len(fields) != len(names):
             problem = f"{len(fields)} columns instead of {len(names)}."
+            if any(field.startswith('"') for field in fields):
+                problem += " Only .csv files have fields in double quotes."
         yield Row(zip(names, fields, strict=False), place, problem)
 
 
@@ -376,11 +378,11 @@ class WordColumns(NamedTuple):
 
     word: int = 0
     tag: int = -1
-    separator: str | None = None
-    is_conllu: bool = False
+    ignored: str = "-DOCSTART-"  # pattern at the start of a line
 
 
-CONLLU = WordColumns(1, 3, "\t", is_conllu=True)
+# Ignored: comments; 1-2 for "don't"; 1.1 for a gap.
+CONLLU = WordColumns(1, 3, r"#|[^\t]*[-.]")
 
 
 class Word(NamedTuple):
@@ -396,36 +398,52 @@ def read_sentences(
     check: Callable[[Word], None] = lambda word: None,
     lines: Iterable[str] | None = None,
 ) -> Iterator[tuple[Word, ...]]:
-    """Yields the sentences of a file, or of its lines, without a bad word."""
-    words, num_lines = [], 0
-    lines = lines or read_lines(path)
-    for number, line in enumerate(itertools.chain(lines, [""]), 1):
-        first = line.partition("\t")[0]
-        if not line.strip():
-            if words and len(words) == num_lines:
-                yield tuple(words)
-            words, num_lines = [], 0
-        elif columns.is_conllu and re.search("^#|[-.]", first):
-            pass  # a comment; 1-2 for "don't"; 1.1 for a gap
-        elif columns.is_conllu or not line.startswith("-DOCSTART-"):
-            num_lines += 1
-            with bad_rows.at(path, number):
-                word = parse_word(number, line, columns)
+    """Yields the sentences of a file, or of its lines, without a bad word.
+
+    Lines of "# " before a sentence are comments if they have another number of
+    columns than its words.
+    """
+    rows: list[tuple[int, str]] = []
+    num_columns = 0
+    lines = itertools.chain(lines or read_lines(path), [""])
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            if not re.match(columns.ignored, line):
+                rows.append((number, line))
+            continue
+        head = [*itertools.takewhile(lambda x: x[1].startswith("# "), rows)]
+        if rows := rows[len(head) :]:
+            num_columns = len(_word_columns(rows[-1][1]))
+        rows[:0] = [
+            row for row in head if len(_word_columns(row[1])) == num_columns
+        ]
+        words = []
+        for place, text in rows:
+            with bad_rows.at(path, place):
+                word = parse_word(place, text, columns)
                 check(word)
                 words.append(word)
+        if words and len(words) == len(rows):
+            yield tuple(words)
+        rows = []
 
 
 def parse_word(number: int, line: str, columns: WordColumns) -> Word:
     """Parses a line; between two tabs an empty column is an empty word."""
-    text = line.rstrip(" \t\r\n")  # words may hold other white space
-    if columns.separator or "\t" in text:
-        fields = text.split("\t")
-    else:
-        fields = re.split(" +", text.strip(" "))
-    fields = [field.strip(" ") for field in fields]
+    fields = _word_columns(line)
     if not any(fields[columns.word : columns.word + 1]):
-        raise BadRowError(f"No word in column {columns.word + 1} of {text!r}.")
+        raise BadRowError(f"No word in column {columns.word + 1} of {fields}.")
     # The last column is the tag only if it is not the word's.
     least = columns.word + 1 if columns.tag < 0 else columns.tag
     tag = fields[columns.tag] if len(fields) > least else None
     return Word(number, fields[columns.word], tag or None)
+
+
+def _word_columns(line: str) -> list[str]:
+    """Splits a line at tabs, or else at spaces; words hold other blanks."""
+    text = line.strip(" \r\n")
+    if "\t" in text:
+        fields = text.rstrip(" \t").split("\t")
+    else:
+        fields = re.split(" +", text)
+    return [field.strip(" ") for field in fields]

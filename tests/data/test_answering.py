@@ -20,7 +20,7 @@ WORDS = InputSpec(("words",), takes_words=True)
 TAGGER = WORDS._replace(
     word_files={
         ".conll": tables.WordColumns(),
-        ".tsv": tables.WordColumns(1, separator="\t"),
+        ".tsv": tables.WordColumns(1),
         ".conllu": tables.CONLLU,
     }
 )

@@ -80,6 +80,7 @@ def test_a_table_that_cannot_be_read_is_an_error(name, content, tmp_path):
     [
         ("x.csv", "text,label\na\nb,2\n"),
         ("x.csv", "text,label\na,1,\nb,2\n"),
+        ("x.tsv", 'text\tlabel\n"a\tb"\t1\nb\t2\n'),
         ("x.jsonl", '\n{"text": "a", "label"}\n{"text": "b"}\n'),
         ("x.jsonl", '\n["a", 1]\n{"text": "b"}\n'),
         ("x.jsonl", '\n{"txt": "a"}\n{"text": "b"}\n'),
@@ -133,11 +134,22 @@ def test_only_ascii_spaces_and_tabs_separate_columns(blank, between):
         assert found == (1, "NUM", text)
 
 
-@pytest.mark.parametrize("name", ["a.conll", "a.tsv"])
-def test_an_empty_column_is_an_empty_word(name, tmp_path):
-    path = write(tmp_path / name, "the\tx\tO\n\tfilm\tO\n\nNew York\t\tB\n")
-    columns = WordColumns(separator="\t" if name == "a.tsv" else None)
-    with pytest.raises(UserError, match=rf"{name}, line 2: "):
-        list(tables.read_sentences(path, columns, BadRows()))
-    found = tables.read_sentences(path, columns, BadRows(skip=True))
+def test_an_empty_column_is_an_empty_word(tmp_path):
+    path = write(tmp_path / "a", "the\tx\tO\n\tfilm\tO\n\nNew York\t\tB\n")
+    with pytest.raises(UserError, match="a, line 2: "):
+        list(tables.read_sentences(path, WordColumns(), BadRows()))
+    found = tables.read_sentences(path, WordColumns(), BadRows(skip=True))
     assert list(found) == [((4, "New York", "B"),)]
+    assert tables.parse_word(1, "New York\t\n", WordColumns()).tag is None
+
+
+def test_comments_stand_before_a_sentence_and_have_other_columns(tmp_path):
+    lines = ["# data", "", "# id 0\tdomain=en", "# x", "a _ B", "# _ O", ""]
+    lines += ["# _ O", "b _ O", "", "# a", "", "b _ O", "# _", "c _ O", ""]
+    path, bad_rows = write(tmp_path / "a", "\n".join(lines)), BadRows(skip=True)
+    found = tables.read_sentences(path, WordColumns(), bad_rows)
+    sentences = [[word[1:] for word in words] for words in found]
+    assert sentences[0] == [("a", "B"), ("#", "O")]
+    assert sentences[1] == [("#", "O"), ("b", "O")]
+    assert sentences[2] == [("b", "O"), ("#", "_"), ("c", "O")]
+    assert not bad_rows.counts

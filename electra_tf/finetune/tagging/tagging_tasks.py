@@ -49,7 +49,7 @@ of each word."""
 _COLUMNS_BY_ENDING = {
     ".txt": WordColumns(),
     ".conll": WordColumns(),
-    ".tsv": WordColumns(separator="\t"),
+    ".tsv": WordColumns(),
     ".conllu": CONLLU,
 }
 
