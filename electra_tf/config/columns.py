@@ -72,15 +72,16 @@ class ColumnsConfig(Checked):
     """Delimiter of columns: one character, or "tab". Default: by the file. Only
     .csv files have fields in double quotes."""
     labels: tuple[str, ...] = ()
-    """Labels of a classification, in order; for tagging the tags, or the kinds
-    of spans. Default: the sorted labels of the training rows."""
+    """Labels of a classification, in order; for tagging the kinds of spans, or
+    the tags, which integers number from 0. Default: those of the training rows,
+    sorted."""
     value_range: tuple[float, ...] = ()
     """Minimum and maximum of a regression. Default: of the training rows."""
     is_unordered_pair: bool = False
     """Both orders of a pair mean the same; see `double_unordered`."""
     tag_scheme: str = one_of("auto", "spans", "tags")
-    """spans (B, I, E or S, a dash and a kind), scored by F1; or one tag per
-    word, scored by accuracy. auto: spans if all tags have that form."""
+    """spans (IOB, BIOES or BILOU, a dash and a kind), scored by F1; or one tag
+    per word, scored by accuracy. auto: spans if all tags have that form."""
     main_metric: str = ""
     """Metric that selects the checkpoint: accuracy (default), macro_f1, mcc or
     f1; spearman (default), pearson or r2; for tagging f1 or accuracy; for qa f1

@@ -122,6 +122,7 @@ def _inspect(path: str, length: int, vocabulary: Vocabulary) -> RecordFile:
     try:
         for batch in tf.data.TFRecordDataset(path).batch(_BATCH):
             if not num_records:
+                _refuse_masked(path, batch[0].numpy())
                 largest = int(tf.reduce_max(parse(batch, length)["input_ids"]))
             num_records += len(batch)
     except tf.errors.OpError as error:
@@ -132,6 +133,13 @@ def _inspect(path: str, length: int, vocabulary: Vocabulary) -> RecordFile:
             f"{vocabulary.size}."
         )
     return RecordFile(path, num_records, tf.io.gfile.stat(path).length)
+
+
+def _refuse_masked(path: str, record: bytes) -> None:
+    """Raises if a record was masked before, as BERT's records are."""
+    names = tf.train.Example.FromString(record).features.feature
+    if masked := [name for name in names if name.startswith("masked_lm_")]:
+        raise UserError(f"{path} is masked already: it has {min(masked)!r}.")
 
 
 def load(groups: Callable[[], Iterator[Group]]) -> tf.data.Dataset:

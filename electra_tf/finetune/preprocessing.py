@@ -179,6 +179,12 @@ class Features:
                 column = tf.RaggedTensor.from_row_lengths(column, sizes)
             self._columns[name] = column
 
+    def share_unknown(self, vocabulary: Vocabulary) -> float:
+        """Returns the share of [UNK] among the tokens of the texts."""
+        ids = self._columns["input_ids"].values.numpy()
+        ids = ids[~np.isin(ids, (vocabulary.cls_id, vocabulary.sep_id))]
+        return np.count_nonzero(ids == vocabulary.unk_id) / max(1, ids.size)
+
     def batch(self, indices: tf.Tensor, length: int | None) -> Batch:
         """Gathers rows [B], padded with zeros to a length, or the longest."""
         batch = {}

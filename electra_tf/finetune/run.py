@@ -30,6 +30,7 @@ from electra_tf.util.console import aligned_table
 from electra_tf.util.errors import UserError
 from electra_tf.util.flags import flatten
 
+_MAX_SHARE_UNKNOWN = 0.05
 _LOWER_IS_BETTER = ("loss", "mse")
 _SHARED = training_utils.SHARED_FIELDS | {"model_name", "num_trials"}
 
@@ -104,7 +105,15 @@ def _log(config: FinetuningConfig, experiment: Experiment) -> None:
     for task, train, dev, test in experiment.tasks:
         counts = [f"{len(x.examples):,} in {x.name}" for x in (*dev, *test)]
         if train is not None:
+            share = train.share_unknown(experiment.weights.vocabulary)
             counts.insert(0, f"{train.num_rows:,} rows to train on")
+            counts.append(f"{share:.1%} of the tokens to train on are [UNK]")
+            if share > _MAX_SHARE_UNKNOWN:
+                console.warn(
+                    f"{share:.0%} of the tokens of {task.name} are [UNK]: the "
+                    "vocabulary cannot spell them, or they are texts without "
+                    "spaces of over 200 letters."
+                )
         console.say(f"{task.name}: {', '.join(counts)}.")
         for note in task.bad_rows.notes:
             console.warn(note)

@@ -78,12 +78,12 @@ def _unlist(directory):
     path.write_text(json.dumps(manifest))
 
 
-def _write_lengths(directory, length, token):
-    (directory / MANIFEST).unlink()
+def _write_lengths(directory, length, token, *more):
+    (directory / MANIFEST).unlink(missing_ok=True)
     values = tf.train.Feature(
         int64_list=tf.train.Int64List(value=[token] * length)
     )
-    names = ("input_ids", "input_mask", "segment_ids")
+    names = ("input_ids", "input_mask", "segment_ids", *more)
     features = tf.train.Features(feature=dict.fromkeys(names, values))
     with tf.io.TFRecordWriter(str(shard(directory, 1))) as writer:
         writer.write(tf.train.Example(features=features).SerializeToString())
@@ -105,6 +105,16 @@ def test_records_that_do_not_fit_are_refused(data_set, change):
     errors = (UserError, tf.errors.NotFoundError)
     with pytest.raises(errors, match="pretrain_data.tfrecord"):
         open_records(data_set)
+
+
+def test_records_in_the_layout_of_bert_are_refused(data_set):
+    _write_lengths(data_set, LENGTH, 1)
+    open_records(data_set)
+    for length in (LENGTH, 2 * LENGTH):
+        name = "masked_lm_positions"
+        _write_lengths(data_set, length, 1, "masked_lm_weights", name)
+        with pytest.raises(UserError, match=rf"1-of-2.*{name}"):
+            open_records(data_set)
 
 
 @pytest.mark.parametrize(

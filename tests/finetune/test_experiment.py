@@ -10,6 +10,7 @@ import tiny_finetuning as tiny
 
 from electra_tf.checkpoint import loading
 from electra_tf.finetune import experiment as experiments
+from electra_tf.finetune import run
 from electra_tf.finetune.experiment import (
     Experiment,
     Split,
@@ -172,3 +173,19 @@ def test_the_score_of_several_tasks_is_the_mean_of_main_metrics():
     metrics |= {"sst_dev_other": {"accuracy": 0.0}}
     assert experiment.score(metrics) == 55, "other splits do not choose"
     assert not evaluation["collapsed"]
+
+
+@pytest.mark.parametrize(("text", "share"), [("a film", 0), ("ü" * 201, 1)])
+def test_the_share_of_unknown_tokens_is_in_the_log(
+    text, share, tmp_path, capsys
+):
+    leaves = {"do_eval": False, "checkpoint": "last"}
+    rows = [{"text": f"{text} {text}", "label": label} for label in "xy"]
+    tiny.write(tmp_path, "own", "train.jsonl", rows)
+    task = tiny.task("classification", tmp_path, **leaves)
+    data = read_task(task, {})
+    assert data.train.share_unknown(tiny.VOCABULARY) == share
+    shared = Experiment(task.config, (data,), tiny.weights(), None, {})
+    run._log(task.config, shared)
+    out, err = capsys.readouterr()
+    assert f"{share:.1%}" in out and len(err.splitlines()) == share

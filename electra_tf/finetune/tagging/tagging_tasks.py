@@ -40,6 +40,7 @@ from electra_tf.finetune.scorer import (
 from electra_tf.finetune.task import Head, Preset, Source, Task, Tensors
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
+from electra_tf.util import console
 from electra_tf.util.errors import UserError, listed
 
 COLUMNS = ("first_word", "labels_mask", "labeled_positions")
@@ -155,10 +156,14 @@ def get_windows(
     return [(*span, *part) for span, part in zip(spans, scored, strict=True)]
 
 
+_BIOES = {"L": "E", "U": "S"}  # from BILOU
+_SPAN_TAG = re.compile(r"O|[BIESLU]-.+", re.DOTALL)
+_LIKE_SPAN_TAG = re.compile(r"O|[BIESLU]-.+|.+-[BIESLU]", re.I | re.DOTALL)
+
+
 def is_span_tag(tag: str) -> bool:
-    """Returns whether a tag is O, or B, I, E or S with a dash and a kind."""
-    prefix, _, kind = tag.partition("-")
-    return tag == "O" or (prefix in ("B", "I", "E", "S") and kind != "")
+    """Returns whether a tag is one of IOB, BIOES or BILOU, with its kind."""
+    return bool(_SPAN_TAG.fullmatch(tag))
 
 
 def get_tags(spans: Sequence[Span], length: int) -> list[str]:
@@ -191,7 +196,19 @@ class TaggingTask(Task):
         if "is_spans" in self.metadata:
             return self.metadata["is_spans"]
         tags = self._train_tags
-        return tags != {"O"} and all(map(is_span_tag, tags))
+        is_spans = tags != {"O"} and all(map(is_span_tag, tags))
+        if tags and all(map(str.isdecimal, tags)) and not self.columns.labels:
+            raise UserError(
+                f"The tags {listed(sorted(tags))} need their names in order, "
+                "as --labels=O,B-PER,I-PER, or --tag_scheme=tags."
+            )
+        is_like = all(map(_LIKE_SPAN_TAG.fullmatch, tags))
+        if is_like and tags != {"O"} and not is_spans:
+            console.warn(
+                f"{self.name} is scored by accuracy, as for --tag_scheme=tags: "
+                f"{listed(sorted(tags))} are not spans, such as B-PER and O."
+            )
+        return is_spans
 
     @property
     def original_spans(self) -> bool:
@@ -205,8 +222,9 @@ class TaggingTask(Task):
     @functools.cached_property
     def _kinds_or_tags(self) -> tuple[str, ...]:
         """The kinds of spans, or else the tags, that may be in a file."""
-        if self.columns.labels:
-            return self.columns.labels
+        labels = self.columns.labels
+        if labels and not (self.is_spans and all(map(is_span_tag, labels))):
+            return labels
         tags = self.class_names(self._json_columns[1]) or self._train_tags
         return tuple(sorted({self._kind_or_tag(tag) for tag in tags} - {""}))
 
@@ -276,6 +294,7 @@ class TaggingTask(Task):
                 continue
             tags = () if bad else tuple(word.tag for word in words)
             if self.is_spans and tags:
+                tags = [_BIOES.get(tag[0], tag[0]) + tag[1:] for tag in tags]
                 spans = get_span_labels(tags, original=self.original_spans)
                 tags = tuple(get_tags(spans, len(tags)))
             texts = tuple(word.text for word in words)
@@ -300,9 +319,10 @@ class TaggingTask(Task):
             for field in ("word", "tag"):
                 if number := getattr(self.columns, f"{field}s_column"):
                     columns = columns._replace(**{field: int(number) - 1})
-            return list(
-                tables.read_sentences(source.path, columns, self.bad_rows)
+            sentences = tables.read_sentences(
+                source.path, columns, self.bad_rows
             )
+            return [*map(self._named, sentences)]
         names = words_name, tags_name = self._json_columns
         needs_tags = split not in self.test_splits
         required = names if needs_tags else (words_name,)
@@ -316,8 +336,19 @@ class TaggingTask(Task):
                 if len(tags) != len(words):
                     raise BadRowError(f"{len(words)} words, {len(tags)} tags.")
                 places = itertools.repeat(row.place)
-                sentences.append(tuple(map(Word, places, words, tags)))
+                words = tuple(map(Word, places, words, tags))
+                sentences.append(self._named(words))
         return sentences
+
+    def _named(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
+        """Names tags that are numbers, from 0, of `--labels`."""
+        labels = self.columns.labels
+        if not labels or any(map(str.isdecimal, labels)):
+            return words
+        names = {str(i): label for i, label in enumerate(labels)}
+        return tuple(
+            word._replace(tag=names.get(word.tag, word.tag)) for word in words
+        )
 
     def featurize(
         self, examples: Examples, *, is_training: bool

@@ -13,6 +13,7 @@ from electra_tf.data import answering
 from electra_tf.finetune.scorer import get_span_labels
 from electra_tf.finetune.tagging.tagging_tasks import get_tags, get_windows
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util.errors import UserError
 
 GOLDEN = golden_arrays.FULL / "finetune"
 METRICS = json.loads(
@@ -127,6 +128,59 @@ def test_tags_of_spans_are_recognized_and_become_bioes(tmp_path):
     plain = _custom(tmp_path, tag_scheme="tags")
     assert plain.labels == ("B-X", "I-X", "I-Y", "O")
     assert plain.main_metric == "accuracy"
+
+
+def test_bilou_is_read_as_bioes(tmp_path, capsys):
+    tags = ["B-X", "I-X", "L-X", "O", "U-Y", "U-Y"]
+    _write(tmp_path, [{"words": [*"abcdef"], "tags": tags}])
+    task = _custom(tmp_path)
+    (example,) = task.get_examples("train")
+    assert example.tags == ("B-X", "I-X", "E-X", "O", "S-Y", "S-Y")
+    assert task.labels == ("O", *(f"{p}-{k}" for k in "XY" for p in "BIES"))
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("tags", "num_warnings"),
+    [
+        (["X-B", "X-I", "O"], 1),
+        (["b-x", "i-x", "o"], 1),
+        (["B-X", "O", "NOUN"], 0),
+        (["NOUN", "VERB", "X"], 0),
+    ],
+)
+def test_tags_that_are_almost_spans_are_named_once(
+    tags, num_warnings, tmp_path, capsys
+):
+    _write(tmp_path, [{"words": [*"abc"], "tags": tags}] * 2)
+    task = _custom(tmp_path)
+    assert task.get_examples("train")[0].tags == tuple(tags)
+    assert task.main_metric == "accuracy"
+    err = capsys.readouterr().err
+    assert err.count("--tag_scheme") == err.count("WARNING") == num_warnings
+    task = _custom(tmp_path, tag_scheme="tags")
+    assert task.labels and not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("train.jsonl", [{"words": [*"abc"], "tags": [1, 2, 0]}]),
+        ("train.conll", "a 1\nb 2\nc 0\n"),
+    ],
+)
+def test_integers_are_numbers_of_the_given_labels(name, content, tmp_path):
+    _write(tmp_path, content, name)
+    with pytest.raises(UserError, match="--labels"):
+        _custom(tmp_path).get_examples("train")
+    names = ("O", "B-X", "I-X", "B-Y", "I-Y")
+    task = _custom(tmp_path, labels=names)
+    assert task.get_examples("train")[0].tags == ("B-X", "E-X", "O")
+    assert task.labels == ("O", *(f"{p}-{k}" for k in "XY" for p in "BIES"))
+    task = _custom(tmp_path, labels=("DET", "NOUN", "VERB"))
+    assert task.get_examples("train")[0].tags == ("NOUN", "VERB", "DET")
+    task = _custom(tmp_path, tag_scheme="tags")
+    assert task.get_examples("train")[0].tags == ("1", "2", "0")
 
 
 def test_test_sentences_need_no_tags(tmp_path):
