@@ -73,8 +73,7 @@ class ColumnsConfig(Checked):
     .csv files have fields in double quotes."""
     labels: tuple[str, ...] = ()
     """Labels of a classification, in order; for tagging the kinds of spans, or
-    the tags, which integers number from 0. Default: those of the training rows,
-    sorted."""
+    tags, which integers number. Default: those of the training rows, sorted."""
     value_range: tuple[float, ...] = ()
     """Minimum and maximum of a regression. Default: of the training rows."""
     is_unordered_pair: bool = False

@@ -263,6 +263,8 @@ def read_rows(
             values = json.loads("".join(lines))
         except ValueError as error:
             raise UserError(f"{path} is not JSON: {error}") from error
+        if isinstance(values, dict):
+            values = values.get("data")
         if not isinstance(values, list):
             raise UserError(f"{path} is not a list of JSON objects.")
         for number, value in enumerate(values, 1):

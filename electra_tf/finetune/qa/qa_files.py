@@ -5,7 +5,6 @@ Source: the original's finetune/qa/qa_tasks.py.
 
 import bisect
 import itertools
-import json
 import re
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +13,6 @@ from electra_tf.data import tables
 from electra_tf.data.tables import JSON_LINES, BadRowError, Row
 from electra_tf.finetune.preprocessing import QAExample
 from electra_tf.finetune.task import Source
-from electra_tf.util.errors import UserError
 
 SQUAD = ".json"
 """The ending of files in the format of SQuAD."""
@@ -22,6 +20,7 @@ SPACES = " \t\r\n\u202f"
 """What separates words. As in the original, other white space of Unicode is
 part of a word."""
 
+_FLAT = {"question", "context", "answers"}
 _WORD = re.compile(f"[^{SPACES}]+")
 
 
@@ -32,6 +31,15 @@ class Context:
         self.text = text
         self.words = tuple(_WORD.findall(text))
         self._starts = [match.start() for match in _WORD.finditer(text)]
+
+    def place(self, answer: str, start: int) -> int:
+        """Returns a start in characters, also if it counts UTF-16 units."""
+        if not self.text.startswith(answer, start):
+            units = self.text.encode("utf-16-le", "surrogatepass")[: 2 * start]
+            place = len(units.decode("utf-16-le", "ignore"))
+            if self.text.startswith(answer, place):
+                return place
+        return start
 
     def find(self, answer: str, start: int) -> dict[str, int]:
         """Finds an answer in the words at its place: fields of a `QAExample`.
@@ -90,25 +98,25 @@ def make_example(
     )
 
 
-def read_json(source: Source) -> Iterator[Row] | None:
-    """Reads SQuAD or MRQA as rows of a table; None for another file."""
-    if source.ending == SQUAD:
-        try:
-            whole = json.loads("".join(tables.read_lines(source.path)))
-            paragraphs = [
-                tables.json_row(paragraph, f"article {i}, paragraph {j}")
-                for i, article in enumerate(whole["data"], 1)
-                for j, paragraph in enumerate(article["paragraphs"], 1)
-            ]
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{source.path}: {error!r}") from error
-        return itertools.chain.from_iterable(map(_questions, paragraphs))
-    if source.ending in JSON_LINES:
-        rows = list(tables.read_rows(source.path))
-        if {"header", "qas"} & {*next(filter(None, rows), {})}:
-            paragraphs = [row for row in rows if "header" not in row]
-            return itertools.chain.from_iterable(map(_questions, paragraphs))
-    return None
+def read_json(source: Source, columns: ColumnsConfig) -> Iterator[Row] | None:
+    """Reads SQuAD, flat or not, or MRQA as rows of a table; None for others."""
+    if source.ending not in (SQUAD, *JSON_LINES):
+        return None
+    rows = list(tables.read_rows(source.path))
+    fields = {*next(filter(None, rows), {})}
+    if "paragraphs" in fields:
+        paragraphs = [
+            tables.json_row(paragraph, f"article {i}, paragraph {j}")
+            for i, article in enumerate(rows, 1)
+            for j, paragraph in enumerate(article.get("paragraphs", [None]), 1)
+        ]
+    elif {"header", "qas"} & fields:
+        paragraphs = [row for row in rows if "header" not in row]
+    elif columns.answer_column not in fields >= _FLAT:
+        paragraphs = [Row({**x, "qas": [x]}, x.place, x.problem) for x in rows]
+    else:
+        return None
+    return itertools.chain.from_iterable(map(_questions, paragraphs))
 
 
 def _questions(paragraph: Row) -> Iterator[Row]:
@@ -119,6 +127,9 @@ def _questions(paragraph: Row) -> Iterator[Row]:
             is_mrqa = "qid" in question
             name = question.get("qid" if is_mrqa else "id")
             answers = question.get("answers", [])
+            if isinstance(answers, dict):  # of lists
+                pairs = zip(*answers.values(), strict=True)
+                answers = [dict(zip(answers, x, strict=True)) for x in pairs]
             located = question["detected_answers"] if is_mrqa else answers
             row = {
                 "id": name,
@@ -132,7 +143,7 @@ def _questions(paragraph: Row) -> Iterator[Row]:
                 ],
             }
             yield Row(row, f"{where}, question {name or number}")
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         problem = paragraph.problem or f"{error!r} in a question."
         yield Row({}, paragraph.place, problem)
 

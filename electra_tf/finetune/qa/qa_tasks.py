@@ -35,6 +35,7 @@ from electra_tf.finetune.scorer import (
     squad_v2,
 )
 from electra_tf.finetune.task import Preset, Source, Task
+from electra_tf.util import console
 from electra_tf.util.errors import UserError
 
 Examples = Sequence[QAExample]
@@ -218,6 +219,7 @@ class QATask(Task):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments, **options)
+        self.has_warned = False  # of converted offsets
         self.qa = self.config.qa.fitted(self.max_seq_length)
         if self.columns.has_unanswerable:
             default = self.qa.threshold(self.config.task.head)
@@ -248,7 +250,7 @@ class QATask(Task):
         columns, is_training = self.columns, split == "train"
         needs_answers = split not in self.test_splits
         may_be_blank = columns.has_unanswerable
-        path, rows = source.path, qa_files.read_json(source)
+        path, rows = source.path, qa_files.read_json(source, columns)
         if is_table := rows is None:
             answer = (columns.answer_column,)
             required = (columns.question_column, columns.context_column)
@@ -258,18 +260,21 @@ class QATask(Task):
         else:
             columns = ColumnsConfig()
         context_of = functools.lru_cache(qa_files.Context)
-        examples, ids = [], set()
+        examples, ids, num_converted = [], set(), 0
         for number, row in enumerate(rows):
             with self.bad_rows.at(path, row.place):
                 answers, located = qa_files.answers_of(row, columns)
+                context = context_of(row.text(columns.context_column))
+                placed = [(text, context.place(text, i)) for text, i in located]
+                num_converted += placed != located
                 is_impossible = may_be_blank and needs_answers and not answers
                 example = qa_files.make_example(
                     len(examples),
                     row.text(columns.question_column),
-                    context_of(row.text(columns.context_column)),
+                    context,
                     qas_id=row.label("id") or str(number),
                     answers=answers,
-                    located=located,
+                    located=placed,
                     is_impossible=is_impossible,
                 )
                 usable = example.answer_text if is_training else answers
@@ -286,6 +291,12 @@ class QATask(Task):
                     self.bad_rows.skip_row(path, row.place, problem)
                     continue
                 examples.append(example)
+        if num_converted and not self.has_warned:
+            self.has_warned = True
+            console.warn(
+                f"{num_converted:,} questions of {path} have offsets in UTF-16 "
+                "units, which were converted to characters."
+            )
         has_answers = any(example.answers for example in examples)
         if is_training and examples and not has_answers:
             raise UserError(f"{source} has no answers to learn.")

@@ -151,6 +151,49 @@ def test_answers_may_be_lists_with_their_places(tmp_path):
     assert example.answers == ("a good", "good")
 
 
+@pytest.mark.parametrize("wrap", [list, lambda rows: {"data": rows}])
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"answer": "good", "answer_start": 13},
+        {"answers": {"answer_start": [13, 0], "text": ["good", "good"]}},
+        {"answers": [{"text": "good", "answer_start": 13}]},
+    ],
+)
+def test_flat_json_is_read_as_its_rows(wrap, answers, tmp_path):
+    row = {"id": "x", "question": "what", "context": "good it is a good film"}
+    content = json.dumps(wrap([{**row, **answers}, ROW | {"answers": []}]))
+    leaves = {"has_unanswerable": True, "skip_bad_rows": True}
+    (first, *_), _ = _read(tmp_path, "a.json", content, **leaves)
+    assert (first.qas_id, first.first_word) == ("x", 4)
+    assert {*first.answers} == {"good"}
+    bad = json.dumps(wrap([{**row, **answers}, {**row, "context": 3}]))
+    with pytest.raises(UserError, match="a.json, entry 2"):
+        _read(tmp_path, "a.json", bad)
+
+
+@pytest.mark.parametrize(
+    ("context", "start", "place"),
+    [
+        ("\U0001f680 it was very good", 15, 14),
+        ("\U0001f680\U0001f680 so good: good", 14, 12),
+        ("\U0001f680 it was very good", 14, 14),
+        ("it was very good", 12, 12),
+    ],
+)
+def test_offsets_in_utf_16_are_converted(
+    context, start, place, tmp_path, capsys
+):
+    answer = {"text": "good", "answer_start": start}
+    paragraph = {"context": context, "qas": [_question(answers=[answer])] * 2}
+    content = json.dumps({"data": [{"paragraphs": [paragraph]}]})
+    (example, _), _ = _read(tmp_path, "a.json", content)
+    before = " ".join((*example.words[: example.first_word], ""))
+    assert len(before) + example.answer_start == place
+    warnings = capsys.readouterr().err.count("WARNING")
+    assert warnings == (start != place)
+
+
 @pytest.mark.parametrize(
     ("context", "answer", "given", "start"),
     [
