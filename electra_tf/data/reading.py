@@ -22,6 +22,7 @@ from electra_tf.util import files, seeds
 from electra_tf.util.errors import UserError, reason
 
 _BATCH = 1024
+_OF_BERT = {"masked_lm_positions": tf.io.VarLenFeature(tf.int64)}
 
 Group = tuple[list[str], np.ndarray]
 """Files that are read together, and the order of their records."""
@@ -122,7 +123,9 @@ def _inspect(path: str, length: int, vocabulary: Vocabulary) -> RecordFile:
     try:
         for batch in tf.data.TFRecordDataset(path).batch(_BATCH):
             if not num_records:
-                _refuse_masked(path, batch[0].numpy())
+                found = tf.io.parse_single_example(batch[0], _OF_BERT)
+                if masked := [k for k, v in found.items() if len(v.values)]:
+                    raise UserError(f"{path} is masked: it has {masked}.")
                 largest = int(tf.reduce_max(parse(batch, length)["input_ids"]))
             num_records += len(batch)
     except tf.errors.OpError as error:
@@ -133,13 +136,6 @@ def _inspect(path: str, length: int, vocabulary: Vocabulary) -> RecordFile:
             f"{vocabulary.size}."
         )
     return RecordFile(path, num_records, tf.io.gfile.stat(path).length)
-
-
-def _refuse_masked(path: str, record: bytes) -> None:
-    """Raises if a record was masked before, as BERT's records are."""
-    names = tf.train.Example.FromString(record).features.feature
-    if masked := [name for name in names if name.startswith("masked_lm_")]:
-        raise UserError(f"{path} is masked already: it has {min(masked)!r}.")
 
 
 def load(groups: Callable[[], Iterator[Group]]) -> tf.data.Dataset:

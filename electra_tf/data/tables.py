@@ -57,11 +57,7 @@ class _RemoteFile(io.RawIOBase):
 
         self._file = tf.io.gfile.GFile(path, "rb")
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
+    readable = seekable = lambda self: True
 
     def readinto(self, buffer: memoryview) -> int:
         content = self._file.read(len(buffer))

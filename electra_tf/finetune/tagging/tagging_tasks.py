@@ -8,7 +8,7 @@ here; in the original it shares the position of the next word.
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,15 +48,12 @@ COLUMNS = ("first_word", "labels_mask", "labeled_positions")
 of each word."""
 
 _COLUMNS_BY_ENDING = {
-    ".txt": WordColumns(),
-    ".conll": WordColumns(),
-    ".tsv": WordColumns(),
+    **dict.fromkeys((".txt", ".conll", ".tsv"), WordColumns()),
     ".conllu": CONLLU,
 }
 
 Examples = Sequence[TaggedSentence]
 _Sentences = list[tuple[Word, ...]]
-"""Words with their tags, as the file has them."""
 
 
 class TaggingHead(Head):
@@ -210,11 +207,6 @@ class TaggingTask(Task):
             )
         return is_spans
 
-    @property
-    def original_spans(self) -> bool:
-        """True if a span continues where the kind changes."""
-        return "spans" in self.config.original_behaviour
-
     def describe(self) -> dict[str, Any]:
         kind = {} if self.preset else {"is_spans": self.is_spans}
         return {**super().describe(), **kind}
@@ -282,9 +274,8 @@ class TaggingTask(Task):
 
     def read_examples(self, split: str, source: Source) -> list[TaggedSentence]:
         """Reads sentences; one with a bad tag is a bad row."""
-        examples = []
-        sentences = self.rows_of_source(split, source)
-        for eid, words in enumerate(sentences):
+        examples, original = [], "spans" in self.config.original_behaviour
+        for eid, words in enumerate(self.rows_of_source(split, source)):
             bad = next((word for word in words if self._is_bad(word.tag)), None)
             if bad and split not in self.test_splits:
                 with self.bad_rows.at(source.path, bad.place):
@@ -295,7 +286,7 @@ class TaggingTask(Task):
             tags = () if bad else tuple(word.tag for word in words)
             if self.is_spans and tags:
                 tags = [_BIOES.get(tag[0], tag[0]) + tag[1:] for tag in tags]
-                spans = get_span_labels(tags, original=self.original_spans)
+                spans = get_span_labels(tags, original=original)
                 tags = tuple(get_tags(spans, len(tags)))
             texts = tuple(word.text for word in words)
             examples.append(TaggedSentence(eid, texts, tags))
@@ -319,10 +310,9 @@ class TaggingTask(Task):
             for field in ("word", "tag"):
                 if number := getattr(self.columns, f"{field}s_column"):
                     columns = columns._replace(**{field: int(number) - 1})
-            sentences = tables.read_sentences(
-                source.path, columns, self.bad_rows
+            return self._named(
+                tables.read_sentences(source.path, columns, self.bad_rows)
             )
-            return [*map(self._named, sentences)]
         names = words_name, tags_name = self._json_columns
         needs_tags = split not in self.test_splits
         required = names if needs_tags else (words_name,)
@@ -336,19 +326,19 @@ class TaggingTask(Task):
                 if len(tags) != len(words):
                     raise BadRowError(f"{len(words)} words, {len(tags)} tags.")
                 places = itertools.repeat(row.place)
-                words = tuple(map(Word, places, words, tags))
-                sentences.append(self._named(words))
-        return sentences
+                sentences.append(tuple(map(Word, places, words, tags)))
+        return self._named(sentences)
 
-    def _named(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
-        """Names tags that are numbers, from 0, of `--labels`."""
+    def _named(self, sentences: Iterable[Iterable[Word]]) -> _Sentences:
+        """Names tags that are numbers of `labels`, unless these are some."""
         labels = self.columns.labels
-        if not labels or any(map(str.isdecimal, labels)):
-            return words
         names = {str(i): label for i, label in enumerate(labels)}
-        return tuple(
-            word._replace(tag=names.get(word.tag, word.tag)) for word in words
-        )
+        if not names or any(map(str.isdecimal, labels)):
+            return [*sentences]
+        return [
+            tuple(w._replace(tag=names.get(w.tag, w.tag)) for w in words)
+            for words in sentences
+        ]
 
     def featurize(
         self, examples: Examples, *, is_training: bool
@@ -382,7 +372,7 @@ class TaggingTask(Task):
             [example.tags for example in examples],
             predicted,
             is_spans=self.is_spans,
-            original_spans=self.original_spans,
+            original_spans="spans" in self.config.original_behaviour,
         )
         num_words = sum(map(len, predicted))
         loss = float(np.sum(outputs["loss"])) / max(1, num_words)
