@@ -401,29 +401,23 @@ def read_sentences(
     Lines of "# " before a sentence are comments if they have another number of
     columns than its words.
     """
-    rows: list[tuple[int, str]] = []
     num_columns = 0
-    lines = itertools.chain(lines or read_lines(path), [""])
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            if not re.match(columns.ignored, line):
-                rows.append((number, line))
-            continue
+    numbered = enumerate(lines or read_lines(path), 1)
+    numbered = (x for x in numbered if not re.match(columns.ignored, x[1]))
+    for is_blank, rows in itertools.groupby(numbered, lambda x: x[1].isspace()):
+        rows = [] if is_blank else [*rows]
         head = [*itertools.takewhile(lambda x: x[1].startswith("# "), rows)]
         if rows := rows[len(head) :]:
             num_columns = len(_word_columns(rows[-1][1]))
-        rows[:0] = [
-            row for row in head if len(_word_columns(row[1])) == num_columns
-        ]
+        rows[:0] = [x for x in head if len(_word_columns(x[1])) == num_columns]
         words = []
-        for place, text in rows:
+        for place, line in rows:
             with bad_rows.at(path, place):
-                word = parse_word(place, text, columns)
+                word = parse_word(place, line, columns)
                 check(word)
                 words.append(word)
         if words and len(words) == len(rows):
             yield tuple(words)
-        rows = []
 
 
 def parse_word(number: int, line: str, columns: WordColumns) -> Word:

@@ -106,13 +106,12 @@ def _log(config: FinetuningConfig, experiment: Experiment) -> None:
         counts = [f"{len(x.examples):,} in {x.name}" for x in (*dev, *test)]
         if train is not None:
             share = train.share_unknown(experiment.weights.vocabulary)
-            counts.insert(0, f"{train.num_rows:,} rows to train on")
-            counts.append(f"{share:.1%} of the tokens to train on are [UNK]")
+            text = f"{train.num_rows:,} rows to train on ({share:.1%} [UNK])"
+            counts.insert(0, text)
             if share > _MAX_SHARE_UNKNOWN:
                 console.warn(
-                    f"{share:.0%} of the tokens of {task.name} are [UNK]: the "
-                    "vocabulary cannot spell them, or they are texts without "
-                    "spaces of over 200 letters."
+                    f"{share:.0%} of the tokens of {task.name} are [UNK]: "
+                    "words of other letters, or of more than 200."
                 )
         console.say(f"{task.name}: {', '.join(counts)}.")
         for note in task.bad_rows.notes:

@@ -14,8 +14,6 @@ from electra_tf.data.tables import JSON_LINES, BadRowError, Row
 from electra_tf.finetune.preprocessing import QAExample
 from electra_tf.finetune.task import Source
 
-SQUAD = ".json"
-"""The ending of files in the format of SQuAD."""
 SPACES = " \t\r\n\u202f"
 """What separates words. As in the original, other white space of Unicode is
 part of a word."""
@@ -100,7 +98,7 @@ def make_example(
 
 def read_json(source: Source, columns: ColumnsConfig) -> Iterator[Row] | None:
     """Reads SQuAD, flat or not, or MRQA as rows of a table; None for others."""
-    if source.ending not in (SQUAD, *JSON_LINES):
+    if source.ending not in (".json", *JSON_LINES):
         return None
     rows = list(tables.read_rows(source.path))
     fields = {*next(filter(None, rows), {})}

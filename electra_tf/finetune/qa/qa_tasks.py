@@ -16,8 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from electra_tf.config.columns import ColumnsConfig, QAConfig
-from electra_tf.data import tables
-from electra_tf.data.tables import BadRowError
+from electra_tf.data.tables import DELIMITERS, JSON_LINES, BadRowError
 from electra_tf.finetune.preprocessing import QAExample, Row, TextTokenizer
 from electra_tf.finetune.qa import qa_files
 from electra_tf.finetune.qa.qa_heads import QAHead, find_spans, null_scores
@@ -210,16 +209,10 @@ class QATask(Task):
     DEFAULT_LENGTH: ClassVar[int] = 512
     DEFAULT_EPOCHS: ClassVar[float] = 2.0
     FILES_SUFFIX: ClassVar[str] = "qa"
-    ENDINGS: ClassVar[tuple[str, ...]] = (
-        *tables.JSON_LINES,
-        ".csv",
-        ".tsv",
-        qa_files.SQUAD,
-    )
+    ENDINGS: ClassVar[tuple[str, ...]] = (*JSON_LINES, *DELIMITERS, ".json")
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments, **options)
-        self.has_warned = False  # of converted offsets
         self.qa = self.config.qa.fitted(self.max_seq_length)
         if self.columns.has_unanswerable:
             default = self.qa.threshold(self.config.task.head)
@@ -291,8 +284,7 @@ class QATask(Task):
                     self.bad_rows.skip_row(path, row.place, problem)
                     continue
                 examples.append(example)
-        if num_converted and not self.has_warned:
-            self.has_warned = True
+        if num_converted:
             console.warn(
                 f"{num_converted:,} questions of {path} have offsets in UTF-16 "
                 "units, which were converted to characters."

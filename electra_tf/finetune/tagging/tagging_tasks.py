@@ -154,13 +154,8 @@ def get_windows(
 
 
 _BIOES = {"L": "E", "U": "S"}  # from BILOU
-_SPAN_TAG = re.compile(r"O|[BIESLU]-.+", re.DOTALL)
-_LIKE_SPAN_TAG = re.compile(r"O|[BIESLU]-.+|.+-[BIESLU]", re.I | re.DOTALL)
-
-
-def is_span_tag(tag: str) -> bool:
-    """Returns whether a tag is one of IOB, BIOES or BILOU, with its kind."""
-    return bool(_SPAN_TAG.fullmatch(tag))
+_is_span_tag = re.compile("(?s)O|[BIESLU]-.+").fullmatch
+_is_like_one = re.compile("(?is)O|[BIESLU]-.+|.+-[BIESLU]").fullmatch
 
 
 def get_tags(spans: Sequence[Span], length: int) -> list[str]:
@@ -193,14 +188,13 @@ class TaggingTask(Task):
         if "is_spans" in self.metadata:
             return self.metadata["is_spans"]
         tags = self._train_tags
-        is_spans = tags != {"O"} and all(map(is_span_tag, tags))
+        is_spans = tags != {"O"} and all(map(_is_span_tag, tags))
         if tags and all(map(str.isdecimal, tags)) and not self.columns.labels:
             raise UserError(
                 f"The tags {listed(sorted(tags))} need their names in order, "
                 "as --labels=O,B-PER,I-PER, or --tag_scheme=tags."
             )
-        is_like = all(map(_LIKE_SPAN_TAG.fullmatch, tags))
-        if is_like and tags != {"O"} and not is_spans:
+        if tags != {"O"} and not is_spans and all(map(_is_like_one, tags)):
             console.warn(
                 f"{self.name} is scored by accuracy, as for --tag_scheme=tags: "
                 f"{listed(sorted(tags))} are not spans, such as B-PER and O."
@@ -215,7 +209,7 @@ class TaggingTask(Task):
     def _kinds_or_tags(self) -> tuple[str, ...]:
         """The kinds of spans, or else the tags, that may be in a file."""
         labels = self.columns.labels
-        if labels and not (self.is_spans and all(map(is_span_tag, labels))):
+        if labels and not (self.is_spans and all(map(_is_span_tag, labels))):
             return labels
         tags = self.class_names(self._json_columns[1]) or self._train_tags
         return tuple(sorted({self._kind_or_tag(tag) for tag in tags} - {""}))
@@ -294,7 +288,7 @@ class TaggingTask(Task):
 
     def _is_bad(self, tag: str | None) -> bool:
         """Returns whether a tag is none, or none of this custom task."""
-        if tag is None or (self.is_spans and not is_span_tag(tag)):
+        if tag is None or (self.is_spans and not _is_span_tag(tag)):
             return True
         name = self._kind_or_tag(tag)
         return not (self.preset or name == "" or name in self._kinds_or_tags)
