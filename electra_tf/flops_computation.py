@@ -48,32 +48,27 @@ _BERT_SMALL, _BERT_BASE, _BERT_LARGE = (
 )
 
 
-def _paper_pass(
-    network: BertConfig, num_tokens: int = 512, **counts: int
-) -> flops.Pass:
-    return flops.Pass(network=network, num_tokens=num_tokens, **counts)
-
-
-def _paper_run(num_steps: int, batch_size: int, *passes: flops.Pass) -> int:
-    return num_steps * batch_size * sum(part.update() for part in passes)
-
-
 def _bert(
     network: BertConfig, batch_size: int, num_steps: int, num_tokens: int = 512
 ) -> int:
     # 20 predictions in 128 tokens, 80 in 512, whatever the masked share.
     predictions = num_tokens * 5 // 32
-    mlm = _paper_pass(network, num_tokens, num_predictions=predictions)
-    return _paper_run(num_steps, batch_size, mlm)
+    mlm = flops.Pass(
+        network=network, num_tokens=num_tokens, num_predictions=predictions
+    )
+    return num_steps * batch_size * mlm.update()
 
 
 def _electra(
     model: ModelConfig, batch_size: int, num_steps: int, num_tokens: int = 512
 ) -> int:
-    main = model.discriminator(BERT_VOCAB_SIZE)
-    discriminator = _paper_pass(main, num_tokens, num_decisions=num_tokens)
+    discriminator = flops.Pass(
+        network=model.discriminator(BERT_VOCAB_SIZE),
+        num_tokens=num_tokens,
+        num_decisions=num_tokens,
+    )
     generator = model.generator(BERT_VOCAB_SIZE)
-    return _paper_run(num_steps, batch_size, discriminator) + _bert(
+    return num_steps * batch_size * discriminator.update() + _bert(
         generator, batch_size, num_steps, num_tokens
     )
 

@@ -18,7 +18,7 @@ errors hides whether P(error) can be believed; here it is P(error) itself.
 Source: Guo et al., 2017.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,16 +53,32 @@ def run(config: AnalysisConfig) -> Report:
             "--dev and --test need the same kind of errors; they have "
             f"{', '.join(dev) or 'none'} and {', '.join(test) or 'none'}."
         )
-    results = {}
+    results, tables, plots = {}, [], {}
     for kind in common:
         temperature, items = fit_temperature(dev[kind]), test[kind]
-        results[kind] = {
-            "temperature": temperature,
-            "num_items": len(items.error_score),
-            "num_errors": int(items.is_error.sum()),
+        num_items, num_errors = len(items.text), int(items.is_error.sum())
+        rows = {
             "before": measure(config, items),
             "after": measure(config, items, temperature),
         }
+        results[kind] = {
+            "temperature": temperature,
+            "num_items": num_items,
+            "num_errors": num_errors,
+            **rows,
+        }
+        title = (
+            f"{kind.capitalize()}: {num_errors:,} of {num_items:,}; "
+            f"temperature {temperature:.3f}; 95 % intervals over texts"
+        )
+        tables.append(Table(title, rows))
+        curves = {"calibrated": np.array([[0, 0], [1, 1]])}
+        for name, figures in rows.items():
+            count, *sums = figures["bins"][:, figures["bins"][0] > 0]
+            curves[name] = np.transpose(sums / count)
+        plots[f"reliability_{kind.replace(' ', '_')}"] = Plot(
+            curves, "mean P(replaced) of a bin", f"share of {kind}"
+        )
     if config.write_calibration:
         temperature = results[common[0]]["temperature"]
         # At an end of the range, nothing was fitted.
@@ -74,7 +90,7 @@ def run(config: AnalysisConfig) -> Report:
             fit = loading.Calibration(temperature, fitted_on, scorer.step)
             files.write_json(path, fit._asdict())
             console.say(f"Wrote {path}")
-    return _report(results)
+    return Report(results, tables, plots)
 
 
 def _score_items(
@@ -121,23 +137,18 @@ def measure(
         for x in (np.ones_like(p), p, items.is_error)
     ]
     bins = np.stack(sums, 1)  # [texts, 3, K]
-    (error,) = bootstrap(
-        lambda texts: calibration_error(bins[texts].sum(0)),
-        items.num_texts,
-        config,
-    )
+
+    def calibration_error(texts: np.ndarray) -> float:
+        count, confidence, errors = bins[texts].sum(0)
+        return np.abs(confidence - errors).sum() / count.sum()
+
+    (error,) = bootstrap(calibration_error, items.num_texts, config)
     return {
         "calibration_error": error,
         "brier": np.mean((p - items.is_error) ** 2),
         "negative_log_likelihood": negative_log_likelihood(items, temperature),
         "bins": bins.sum(0),
     }
-
-
-def calibration_error(bins: np.ndarray) -> float:
-    """Computes the expected calibration error of [3, K]."""
-    count, confidence, errors = bins
-    return np.abs(confidence - errors).sum() / count.sum()
 
 
 def negative_log_likelihood(items: Items, temperature: float) -> float:
@@ -156,22 +167,3 @@ def fit_temperature(items: Items) -> float:
         options={"xatol": 1e-6},
     )
     return float(np.exp(fitted.x))
-
-
-def _report(results: Mapping[str, Mapping[str, Any]]) -> Report:
-    tables, plots = [], {}
-    for kind, x in results.items():
-        title = (
-            f"{kind.capitalize()}: {x['num_errors']:,} of {x['num_items']:,}; "
-            f"temperature {x['temperature']:.3f}; 95 % intervals over texts"
-        )
-        rows = {name: x[name] for name in ("before", "after")}
-        tables.append(Table(title, rows))
-        curves = {"calibrated": np.array([[0, 0], [1, 1]])}
-        for name, figures in rows.items():
-            count, *sums = figures["bins"][:, figures["bins"][0] > 0]
-            curves[name] = np.transpose(sums / count)
-        plots[f"reliability_{kind.replace(' ', '_')}"] = Plot(
-            curves, "mean P(replaced) of a bin", f"share of {kind}"
-        )
-    return Report(results, tables, plots)

@@ -97,21 +97,16 @@ def measure(config: AnalysisConfig, dev: Items, test: Items) -> dict[str, Any]:
     counts = np.array([np.bincount(test.text, x) for x in kinds])  # [3, texts]
 
     def statistic(texts: np.ndarray) -> list[float]:
-        sums = counts[:, texts].sum(1).tolist()
-        return [*detection(*sums), auc(test, texts)]
+        hits, num_flagged, num_errors = counts[:, texts].sum(1).tolist()
+        precision = hits / num_flagged if num_flagged else 0.0
+        recall = f_half = math.nan
+        if num_errors:
+            recall = hits / num_errors
+            f_half = 1.25 * hits / (0.25 * num_errors + num_flagged)
+        return [precision, recall, f_half, auc(test, texts)]
 
     figures = bootstrap(statistic, test.num_texts, config)
     return {"threshold": threshold, **dict(zip(FIGURES, figures, strict=True))}
-
-
-def detection(
-    hits: float, num_flagged: float, num_errors: float
-) -> tuple[float, float, float]:
-    precision = hits / num_flagged if num_flagged else 0.0
-    if not num_errors:
-        return precision, math.nan, math.nan
-    f_half = 1.25 * hits / (0.25 * num_errors + num_flagged)
-    return precision, hits / num_errors, f_half
 
 
 def best_threshold(items: Items) -> float:

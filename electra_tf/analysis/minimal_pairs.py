@@ -16,7 +16,7 @@ Source: Warstadt et al., 2020 (BLiMP).
 
 import collections
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +50,25 @@ def run(config: AnalysisConfig) -> Report:
         name: measure(config, pairs, values[0::2], values[1::2])
         for name, values in score_sentences(scorer, texts, scores).items()
     }
-    return _report(accuracies, pairs, scores)
+    totals = {name: accuracies[f"{name}, total"] for name in scores}
+    own = totals[scores[0]]
+    title = (
+        f"Accuracy in percent, mean of {len(own['paradigms']):,} paradigms, "
+        f"with 95 % intervals, of {len(pairs):,} pairs. The model's own score: "
+        f"{scores[0]}."
+    )
+    tables = [Table(title, accuracies, digits=1)]
+    for kind, field in (("phenomenon", "phenomena"), ("paradigm", "paradigms")):
+        counts = collections.Counter(getattr(pair, kind) for pair in pairs)
+        rows = {
+            name: {"pairs": counts[name]}
+            | {score: x[field][name] for score, x in totals.items()}
+            for name in own[field]
+        }
+        title = f"Accuracy by {kind}, by the total of each score."
+        tables.append(Table(title, rows, digits=1))
+    results = {"num_pairs": len(pairs), "own_score": scores[0]}
+    return Report({**results, "scores": accuracies}, tables)
 
 
 def parse(row: Row, path: str) -> MinimalPair:
@@ -90,33 +108,3 @@ def measure(
         "phenomena": {k: np.mean(x) for k, x in sorted(phenomena.items())},
         "paradigms": paradigms,
     }
-
-
-def _report(
-    accuracies: Mapping[str, Mapping[str, Any]],
-    pairs: Sequence[MinimalPair],
-    scores: Sequence[str],
-) -> Report:
-    totals = {name: accuracies[f"{name}, total"] for name in scores}
-    own = totals[scores[0]]
-    title = (
-        f"Accuracy in percent, mean of {len(own['paradigms']):,} paradigms, "
-        f"with 95 % intervals, of {len(pairs):,} pairs. The model's own score: "
-        f"{scores[0]}."
-    )
-    tables = [Table(title, accuracies, digits=1)]
-    for kind, field in (("phenomenon", "phenomena"), ("paradigm", "paradigms")):
-        counts = collections.Counter(getattr(pair, kind) for pair in pairs)
-        rows = {
-            name: {"pairs": counts[name]}
-            | {score: x[field][name] for score, x in totals.items()}
-            for name in own[field]
-        }
-        title = f"Accuracy by {kind}, by the total of each score."
-        tables.append(Table(title, rows, digits=1))
-    results = {
-        "num_pairs": len(pairs),
-        "own_score": scores[0],
-        "scores": accuracies,
-    }
-    return Report(results, tables)

@@ -183,8 +183,7 @@ def _prepare(
 
 def shared_settings(config: PretrainingConfig) -> dict[str, str]:
     """Returns the settings on which all workers must agree, as text."""
-    fields = {"num_eval_steps"}
-    fields |= training_utils.SHARED_FIELDS
+    fields = {"num_eval_steps"} | training_utils.SHARED_FIELDS
     values = training_utils.shared_settings(config, fields)
     return {k: v for k, v in values.items() if k not in _PATH_FIELDS}
 
