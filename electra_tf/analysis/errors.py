@@ -22,12 +22,7 @@ from electra_tf.analysis import examples
 from electra_tf.analysis.examples import AnnotatedText
 from electra_tf.analysis.report import Plot, Report, Table, bootstrap
 from electra_tf.analysis.scorer import Scorer, score_texts
-from electra_tf.analysis.scores import (
-    Items,
-    auc,
-    error_score,
-    items_of_words,
-)
+from electra_tf.analysis.scores import Items, auc, error_score, items_of_words
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util.errors import UserError
 

@@ -11,12 +11,12 @@ import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.checkpoint.loading import TASK_FILE, find_model
-from electra_tf.checkpoint.weights import Weights, select
+from electra_tf.checkpoint.weights import Weights, assign, select
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.data import answering
 from electra_tf.data.answering import Answer, InputSource, Item
@@ -27,12 +27,13 @@ from electra_tf.finetune.preprocessing import Example, Features, TextTokenizer
 from electra_tf.finetune.task import Head, Task
 from electra_tf.model.layers import POLICIES
 from electra_tf.util import files
-from electra_tf.util.errors import UserError, shape_differences
+from electra_tf.util.errors import UserError
 from electra_tf.util.flags import build, flatten
 
 # The parts of a configuration that a trained model can do without.
 _TRAINING_PARTS = FinetuningConfig.FREE_PARTS | {"optimizer", "training"}
 _DATA_SET_KEYS = ("eid", "label", "is_impossible", "qas_id")  # not of new text
+# Dense layers of a head -> the kind of `ClassificationHead` that has them.
 _HEADS = {
     frozenset({"dense"}): "electra",
     frozenset({"classifier/dense", "classifier/out_proj"}): "hugging_face",
@@ -111,17 +112,39 @@ def make_task(
     )
 
 
-class Finetuned(NamedTuple):
-    """A task of a fine-tuned model, as read from a directory."""
+class Finetuned:
+    """A task of a fine-tuned model in a directory, by default the only one."""
 
-    directory: str
-    weights: Weights
-    description: Description  # empty for models of others
-    task: str
-    metadata: Mapping[str, Any]  # the task's part of it, or what is known
-    modules: Mapping[str, tuple[int, ...]]  # dense layer -> shape of its kernel
-    head: str  # the kind of `ClassificationHead` with these layers, if any
-    num_outputs: int
+    def __init__(
+        self, path: str | os.PathLike[str], task: str = "", vocab_file: str = ""
+    ) -> None:
+        self.directory = find_model(path)
+        weights = loading.read(self.directory, vocab_file=vocab_file)
+        tasks = weights.architecture.tasks
+        if task not in tasks and (task or len(tasks) != 1):
+            raise UserError(
+                f"{weights.origin} has the tasks {', '.join(tasks) or 'none'}, "
+                f"not {task!r}."
+            )
+        self.task = task or next(iter(tasks))
+        self.weights = select(weights, "discriminator")
+        self.modules = tasks[self.task]  # dense layer -> shape of its kernel
+        self.head = _HEADS.get(frozenset(self.modules), "")
+        self.num_outputs = [*self.modules.values()][-1][-1]
+        self.description: Description = {}  # empty for models of others
+        if pathlib.Path(self.directory, TASK_FILE).exists():
+            self.description = read_description(pathlib.Path(self.directory))
+            self.metadata = self.description["tasks"][self.task]
+            return
+        names = ("labels", "problem_type", "value_range")
+        self.metadata = {name: getattr(weights, name) for name in names}
+        if self.head == "hugging_face":
+            is_set = weights.problem_type == MULTI_LABEL
+            is_value = self.num_outputs == 1 and not is_set
+            kind = "regression" if is_value else "classification"
+            self.metadata["kind"] = kind
+        elif self.head and loading.format_of(self.directory) == "hf":
+            self.metadata["kind"] = "tagging"
 
     @property
     def kind(self) -> str:
@@ -155,51 +178,9 @@ class Finetuned(NamedTuple):
 
     def restore(self, head: Head) -> None:
         """Assigns the task's weights to a built head of any name."""
-        arrays = self.weights.arrays
-        prefix = f"task_specific/{head.name}/"
-        variables = {
-            f"task_specific/{self.task}/{v.path.removeprefix(prefix)}": v
-            for v in head.variables
-        }
-        expected = {name: list(v.shape) for name, v in variables.items()}
-        stored = {x: arrays[x].shape for x in expected if x in arrays}
-        if text := shape_differences(expected, stored):
-            raise UserError(f"{self.weights.origin} has another head:{text}")
-        for name, variable in variables.items():
-            variable.assign(arrays[name])
-
-
-def read(
-    path: str | os.PathLike[str], task: str = "", *, vocab_file: str = ""
-) -> Finetuned:
-    """Reads a task of a fine-tuned model; without a name, the only one."""
-    path = find_model(path)
-    directory, description = pathlib.Path(path), {}
-    if (directory / TASK_FILE).exists():
-        description = read_description(directory)
-    weights = loading.read(path, vocab_file=vocab_file)
-    tasks = weights.architecture.tasks
-    if task not in tasks and (task or len(tasks) != 1):
-        raise UserError(
-            f"{weights.origin} has the tasks {', '.join(tasks) or 'none'}, "
-            f"not {task!r}."
-        )
-    weights, task = select(weights, "discriminator"), task or next(iter(tasks))
-    head = _HEADS.get(frozenset(tasks[task]), "")
-    num_outputs = [*tasks[task].values()][-1][-1]
-    if description:
-        known = description["tasks"][task]
-    else:
-        names = ("labels", "problem_type", "value_range")
-        known = {name: getattr(weights, name) for name in names}
-        if head == "hugging_face":
-            is_value = num_outputs == 1 and known["problem_type"] != MULTI_LABEL
-            known["kind"] = "regression" if is_value else "classification"
-        elif head and loading.format_of(path) == "hf":
-            known["kind"] = "tagging"
-    return Finetuned(
-        path, weights, description, task, known, tasks[task], head, num_outputs
-    )
+        old, new = (f"task_specific/{x}/" for x in (self.task, head.name))
+        arrays = self.weights.arrays.items()
+        assign(head, {name.replace(old, new): x for name, x in arrays})
 
 
 class Predictor:
@@ -245,7 +226,7 @@ class Predictor:
         batch_size: int = 64,
         precision: str = "float32",
     ) -> None:
-        loaded = read(path, task)
+        loaded = Finetuned(path, task)
         self.task = loaded.make_task()
         self.batch_size = batch_size
         encoder = loading.make(loaded.weights, POLICIES[precision]).encoder

@@ -245,11 +245,7 @@ class Features:
         )
 
     def batches(
-        self,
-        batch_size: int,
-        *,
-        multiple: int = 1,
-        uses_buckets: bool = False,
+        self, batch_size: int, *, multiple: int = 1, uses_buckets: bool = False
     ) -> Iterator[tuple[np.ndarray, Batch]]:
         """Yields batches of all rows, rows of similar length together."""
         order = np.argsort(self.lengths, kind="stable")

@@ -73,10 +73,7 @@ def prepare(config: FinetuningConfig) -> Experiment:
     data = []
     for name in config.task.task_names:
         task = task_builder.get_task(
-            resolved,
-            name,
-            tokenizer,
-            longest=encoder.max_position_embeddings,
+            resolved, name, tokenizer, longest=encoder.max_position_embeddings
         )
         data.append(experiments.read_task(task, digests))
         train = data[-1].train

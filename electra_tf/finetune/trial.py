@@ -27,11 +27,7 @@ from electra_tf.checkpoint.bundles import Checkpoints
 from electra_tf.checkpoint.loading import RESULT_FILE, TRIAL_MODEL
 from electra_tf.config.corpus import Phase
 from electra_tf.finetune import finetuned
-from electra_tf.finetune.experiment import (
-    Experiment,
-    TaskData,
-    Updates,
-)
+from electra_tf.finetune.experiment import Experiment, TaskData, Updates
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.modeling import recompute_blocks

@@ -86,6 +86,7 @@ class ClassificationHead(Head):
 _DEGENERATE_DEVIATION = 1e-4  # of values in [0, 1]
 
 Examples = Sequence[InputExample]
+Label = str | tuple[str, ...]
 
 
 class RegressionHead(ClassificationHead):
@@ -285,14 +286,12 @@ class ClassificationTask(TextTask):
             )
         return tuple(labels)
 
-    def parse_label(
-        self, label: str | tuple[str, ...]
-    ) -> str | tuple[str, ...] | None:
+    def parse_label(self, label: Label) -> Label | None:
         labels = label if self.is_multi_label else (label,)
         is_known = isinstance(labels, tuple) and {*labels} <= {*self.labels}
         return label if is_known else None
 
-    def target(self, label: str | tuple[str, ...] | None) -> int | np.ndarray:
+    def target(self, label: Label | None) -> int | np.ndarray:
         if self.is_multi_label:
             return np.isin(self.labels, label or ())
         return 0 if label is None else self.labels.index(label)
@@ -319,15 +318,14 @@ class ClassificationTask(TextTask):
         shares = np.exp(scorer.log_softmax(outputs["logits"]))
         if self.is_multi_label:
             shares = scipy.special.expit(outputs["logits"].astype(float))
-        names, predictions = np.array(self.labels), self.predictions(outputs)
+        names = np.array(self.labels)
+        pairs = zip(self.predictions(outputs), shares.tolist(), strict=True)
         return [
             {
-                "prediction": names[prediction].tolist(),
+                "prediction": names[chosen].tolist(),
                 "probabilities": dict(zip(self.labels, row, strict=True)),
             }
-            for prediction, row in zip(
-                predictions, shares.tolist(), strict=True
-            )
+            for chosen, row in pairs
         ]
 
 

@@ -9,7 +9,6 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.optimizer import default_epochs
-from electra_tf.finetune import finetuned
 from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import ElectraModel, FittedDecay
 from electra_tf.finetune.preprocessing import Batch, Features, Row
@@ -89,7 +88,7 @@ class TaskModel(ElectraModel, abc.ABC):
         Raises:
           UserError: if the model cannot be read or has another head.
         """
-        found = finetuned.read(path, task, vocab_file=vocab_file)
+        found = Finetuned(path, task, vocab_file)
         known = cls.options_of(found)
         if not known or found.kind not in ("", cls.KIND):
             raise UserError(

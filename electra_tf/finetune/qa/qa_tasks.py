@@ -20,11 +20,7 @@ from electra_tf.data.tables import DELIMITERS, JSON_LINES, BadRowError
 from electra_tf.finetune.preprocessing import QAExample, Row, TextTokenizer
 from electra_tf.finetune.qa import qa_files
 from electra_tf.finetune.qa.qa_heads import QAHead, find_spans, null_scores
-from electra_tf.finetune.qa.qa_rows import (
-    WordTokens,
-    rows_of,
-    tokens_of_words,
-)
+from electra_tf.finetune.qa.qa_rows import WordTokens, rows_of, tokens_of_words
 from electra_tf.finetune.scorer import (
     Answers,
     Metrics,

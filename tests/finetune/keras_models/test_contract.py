@@ -47,10 +47,7 @@ CASES = {
         epochs=20,
     ),
     "ElectraTagger": Case(
-        {
-            "labels": ("THE", "WORD"),
-            "max_seq_length": 8,
-        },
+        {"labels": ("THE", "WORD"), "max_seq_length": 8},
         [text.split() for text in TEXTS],
         [["THE" if w == "the" else "WORD" for w in x.split()] for x in TEXTS],
         np.array([np.array(x.split()) for x in TEXTS], object),
@@ -102,8 +99,7 @@ def _quick(*names):
 
 # A regressor differs from a classifier only by its head, and QA takes longest.
 @pytest.fixture(
-    scope="module",
-    params=_quick("ElectraClassifier", "ElectraTagger"),
+    scope="module", params=_quick("ElectraClassifier", "ElectraTagger")
 )
 def trained(request, path):
     case = CASES[request.param]
