@@ -113,13 +113,10 @@ def write(ready: Weights, config: ConvertConfig) -> list[epath.Path]:
 def _flags(ready: Weights) -> dict[str, Any]:
     """Returns the flags of run_pretraining that continue the training."""
     encoder = ready.architecture.encoder
-    flags = architecture.size_flags(ready.architecture) | weights.text_flags(
-        ready
-    )
-    flags |= {
-        name: getattr(encoder, name)
-        for name in sorted(architecture.COMMON_FIELDS)
-    }
+    flags = architecture.size_flags(ready.architecture)
+    flags |= weights.text_flags(ready)
+    for name in sorted(architecture.COMMON_FIELDS):
+        flags[name] = getattr(encoder, name)
     longest = encoder.max_position_embeddings
     length = ready.max_seq_length or CorpusConfig.max_seq_length
     if ready.max_seq_length or longest < length:

@@ -28,15 +28,12 @@ from etils import epath
 from electra_tf.checkpoint import architecture, bundles, hugging_face, weights
 from electra_tf.checkpoint.weights import NETWORKS, Weights, select
 from electra_tf.config.corpus import VOCABULARY_FILES
+from electra_tf.model import text_reader
 from electra_tf.model.layers import Policy
 from electra_tf.model.networks import (
     ElectraDiscriminator,
     ElectraGenerator,
     EncoderWithHead,
-)
-from electra_tf.model.text_reader import (
-    require_row_length,
-    require_vocabulary_size,
 )
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files
@@ -52,6 +49,7 @@ _TEXT_FIELDS = (
     "max_seq_length",
     "labels",
     "value_range",
+    "task_kind",
     "problem_type",
     "objective",
 )
@@ -106,7 +104,7 @@ def read(
             raise UserError(f"{loaded.origin} has {name}={stored}, not {given}")
     if loaded.vocabulary is not None:
         rows = loaded.architecture.encoder.vocab_size
-        require_vocabulary_size(loaded.vocabulary, rows)
+        text_reader.require_vocabulary_size(loaded.vocabulary, rows)
     weights.check_finite(loaded)
     return weights.with_case(loaded)
 
@@ -140,21 +138,19 @@ def _read_bundle(
         raise UserError(f"{prefix}: {error}") from error
     inferred = {"max_position_embeddings"}  # from shapes
     common = (architecture.COMMON_FIELDS - inferred) & stored.keys()
+    text = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in stored.items()
+        if name in _TEXT_FIELDS and value is not None
+    }
     is_known = "num_attention_heads" in stored
     return Weights(
         origin=str(prefix),
         arrays=arrays,
         architecture=sizes.with_fields(**{x: stored[x] for x in common}),
         vocabulary=vocabulary or find_vocabulary(prefix.parent, stored),
-        do_lower_case=stored.get("do_lower_case"),
-        strip_accents=stored.get("strip_accents"),
-        max_seq_length=stored.get("max_seq_length", 0),
-        labels=tuple(stored.get("labels", ())),
-        value_range=tuple(stored.get("value_range") or ()),
-        task_kind=stored.get("task_kind") or "",
-        problem_type=stored.get("problem_type") or "",
-        objective=stored.get("objective", ""),
         heads_are_assumed=not is_known and heads["num_attention_heads"] is None,
+        **text,
     )
 
 
@@ -315,7 +311,7 @@ def warn_of_assumed_heads(loaded: Weights) -> None:
 def row_length(given: int, trained: int, longest: int) -> int:
     """Returns the row length in tokens: as given, as in training, or 512."""
     length = given or min(trained or 512, longest)
-    require_row_length(length, longest)
+    text_reader.require_row_length(length, longest)
     return length
 
 

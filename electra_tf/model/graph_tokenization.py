@@ -310,9 +310,8 @@ def _replace_long_words(text: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_replace(text, _LONG_WORD, _UNKNOWN_WORD)
 
 
-def split_words(
-    text: tf.Tensor, between: str
-) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+def split_words(text: tf.Tensor, between: str) -> tuple[tf.RaggedTensor, ...]:
+    """Splits texts at a pattern: words, their first bytes and their ends."""
     text = without_nul(text)
     words, starts, ends = tft.regex_split_with_offsets(text, between)
     return words, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
@@ -387,9 +386,7 @@ def span_tokenizer(
 def byte_offsets(text: str) -> np.ndarray:
     """Returns the UTF-8 byte offset of each character, and of the end."""
     codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-    sizes = 1 + sum(
-        (codes >= code).astype(int) for code in (2**7, 2**11, 2**16)
-    )
+    sizes = 1 + sum(codes >= code for code in _LONGER_CODES)
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 

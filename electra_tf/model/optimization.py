@@ -241,7 +241,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         numbers = self.beta_1, self.beta_2, self.epsilon
         step = functools.partial(_step, numbers)
         if xla_kernels.is_worth_compiling(variables[0]):
-            step = functools.partial(xla_kernels.on_vectors, _kernel(numbers))
+            step = _kernel(numbers)
         rate, decay = learning_rate * factors[0], tf.constant(factors[1])
         results = step(*map(_concat, state), rate, decay, scale)
         slots = (variables, means, squares)
@@ -381,20 +381,15 @@ def _kernel(numbers: tuple[float, float, float]) -> Callable:
 
 
 def _concat(tensors: Sequence[tf.Variable | tf.Tensor]) -> tf.Tensor:
-    """Concatenates tensors to a vector; a single tensor stays as it is."""
-    if len(tensors) == 1:
-        return tf.convert_to_tensor(tensors[0])
-    return tf.concat(
-        [x if len(x.shape) == 1 else tf.reshape(x, [-1]) for x in tensors], 0
-    )
+    """Concatenates tensors of any shapes to a vector."""
+    vectors = [x if len(x.shape) == 1 else tf.reshape(x, [-1]) for x in tensors]
+    return tf.concat(vectors, 0)
 
 
 def _assign_parts(variables: Sequence[tf.Variable], values: tf.Tensor) -> None:
     """Splits what `_concat` returned, and assigns it to the variables."""
-    if len(variables) == 1:
-        variables[0].assign(values)
-        return
     sizes = [variable.shape.num_elements() for variable in variables]
-    for variable, part in zip(variables, tf.split(values, sizes), strict=True):
+    parts = tf.split(values, sizes) if len(sizes) > 1 else [values]
+    for variable, part in zip(variables, parts, strict=True):
         is_vector = len(variable.shape) == 1
         variable.assign(part if is_vector else tf.reshape(part, variable.shape))

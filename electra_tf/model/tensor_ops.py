@@ -37,12 +37,8 @@ def product(
     if dtype == "bfloat16" and not distribution.has_bfloat16():
         dtype = None
     dtype = tf.as_dtype(dtype or x.dtype)
-    return _multiply(tf.cast(rows_of(x), dtype), tf.cast(kernel, dtype))
-
-
-def _multiply(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-    """Multiplies [rows, I] by [I, O]."""
-    is_wide = kernel.shape[0] > kernel.shape[1] and x.dtype == tf.float32
+    x, kernel = tf.cast(rows_of(x), dtype), tf.cast(kernel, dtype)
+    is_wide = kernel.shape[0] > kernel.shape[1] and dtype == tf.float32
     if not is_wide or not xla_kernels.is_worth_compiling(x):
         return tf.matmul(x, kernel)
 

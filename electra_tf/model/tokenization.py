@@ -40,11 +40,6 @@ CHINESE_RANGES = (
 )
 
 
-def _id_of(token: str) -> property:
-    """Makes a property: the id of a token."""
-    return property(lambda vocabulary: vocabulary.ids[token])
-
-
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
     """The tokens of a model; the id of a token is its position.
@@ -173,7 +168,10 @@ class Vocabulary:
     def size(self) -> int:
         return len(self.tokens)
 
-    unk_id, cls_id, sep_id, mask_id = map(_id_of, SPECIAL_TOKENS[1:])
+    unk_id = property(lambda self: self.ids["[UNK]"])
+    cls_id = property(lambda self: self.ids["[CLS]"])
+    sep_id = property(lambda self: self.ids["[SEP]"])
+    mask_id = property(lambda self: self.ids["[MASK]"])
 
     @property
     def is_cased(self) -> bool:

@@ -87,13 +87,3 @@ def _captured(arguments: Any) -> Any:  # noqa: ANN401
     return tf.nest.map_structure(
         lambda x: tf.identity(x) if tf.is_tensor(x) else x, arguments
     )
-
-
-def on_vectors(
-    function: Callable, *tensors: tf.Tensor
-) -> tf.Tensor | tuple[tf.Tensor, ...]:
-    """Applies a function of vectors to tensors of any one shape."""
-    shape = tensors[0].shape
-    vectors = [tf.reshape(x, [-1]) if x.shape.rank else x for x in tensors]
-    results = function(*vectors)
-    return tf.nest.map_structure(lambda y: tf.reshape(y, shape), results)
