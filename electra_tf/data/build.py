@@ -258,7 +258,7 @@ def _check_free(outputs: list[str]) -> None:
     for output in filter(records.find_data_set, outputs):
         is_part = tf.io.gfile.exists(os.path.join(output, PARTS))
         if not (was_killed and is_part):
-            raise UserError(f"{output} holds a data set: set --overwrite.")
+            raise UserError(f"{output} holds records; see {records.REBUILD}.")
 
 
 def _merge(

@@ -89,8 +89,7 @@ def expand(
         else:
             found = map(TextSource, _find_files(pattern, left_out))
         for source in found:
-            key = _real_path(source.path), source.split
-            sources.setdefault(key, source)
+            sources.setdefault((_real_path(source.path), source.split), source)
     if not sources:
         raise UserError("A corpus is needed: --corpus=demo or text files.")
     return list(sources.values())

@@ -46,7 +46,6 @@ COMPRESSIONS: dict[str, Callable[[BinaryIO], BinaryIO]] = {
     ".zst": _zstd,
 }
 COMPRESSIONS |= {f".t{x[1:]}": opener for x, opener in COMPRESSIONS.items()}
-_PARQUET_ROWS = 256  # in memory at once
 
 
 class _RemoteFile(io.RawIOBase):
@@ -323,8 +322,7 @@ def _split(
     path: str, lines: Iterable[str], ending: str, config: ColumnsConfig
 ) -> Iterator[tuple[int, list[str]]]:
     """Yields the line and the fields of each row that is not empty."""
-    delimiter = config.delimiter or DELIMITERS[ending]
-    delimiter = "\t" if delimiter == "tab" else delimiter
+    delimiter = (config.delimiter or DELIMITERS[ending]).replace("tab", "\t")
     if ending != ".csv":
         for number, line in enumerate(lines, 1):
             if text := line.removesuffix("\n").removesuffix("\r"):
@@ -346,7 +344,7 @@ def parquet_rows(file: BinaryIO, columns: list[str]) -> Iterator[Row]:
 
     try:
         table = pyarrow.parquet.ParquetFile(file)
-        batches = table.iter_batches(_PARQUET_ROWS, columns=columns)
+        batches = table.iter_batches(256, columns=columns)  # fit in memory
         rows = itertools.chain.from_iterable(x.to_pylist() for x in batches)
         for number, row in enumerate(rows, 1):
             yield Row(row, f"row {number}")

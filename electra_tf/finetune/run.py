@@ -203,11 +203,11 @@ def _write_answers(split: Split, outputs: Outputs, trial: int) -> None:
     run, joined = task.config.run, task.config.task.task_name
     own = joined if "+" in joined else ""  # directory of several tasks
     answers = task.answers(outputs, split.examples)
-    lines = [json.dumps(answer, ensure_ascii=False) for answer in answers]
+    lines = (f"{json.dumps(x, ensure_ascii=False)}\n" for x in answers)
     kind = "test_predictions" if split.is_test else "dev_predictions"
     name = f"{task.name}_{split.name}_{trial}_predictions.jsonl"
     path = pathlib.Path(run.model_dir, kind, own, name)
-    texts = {path: "".join(f"{line}\n" for line in lines)}
+    texts = {path: "".join(lines)}
     directory = pathlib.Path(run.model_dir, "submissions", own)
     if not split.is_test:
         directory = pathlib.Path(run.model_dir, "results", own)

@@ -98,9 +98,8 @@ class Source(NamedTuple):
     ) -> Iterable[tables.Row]:
         """Reads the rows, including bad ones."""
         if self.split:
-            path = str(self.path)
             return prepared_datasets.read_rows(
-                path, self.split, required, optional
+                str(self.path), self.split, required, optional
             )
         return tables.read_rows(self.path, required, columns, layout=layout)
 

@@ -32,12 +32,11 @@ class Context:
 
     def place(self, answer: str, start: int) -> int:
         """Returns a start in characters, also if it counts UTF-16 units."""
-        if not self.text.startswith(answer, start):
-            units = self.text.encode("utf-16-le", "surrogatepass")[: 2 * start]
-            place = len(units.decode("utf-16-le", "ignore"))
-            if self.text.startswith(answer, place):
-                return place
-        return start
+        if self.text.startswith(answer, start):
+            return start
+        units = self.text.encode("utf-16-le", "surrogatepass")[: 2 * start]
+        place = len(units.decode("utf-16-le", "ignore"))
+        return place if self.text.startswith(answer, place) else start
 
     def find(self, answer: str, start: int) -> dict[str, int]:
         """Finds an answer in the words at its place: fields of a `QAExample`.
