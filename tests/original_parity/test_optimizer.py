@@ -19,28 +19,19 @@ from electra_tf.model import optimization, schedules
 
 DIRECTORY = golden_arrays.ROOT / "optimizer"
 SUMMARY = json.loads((DIRECTORY / "summary.json").read_text())
+ENDINGS = ("", "/adam_m", "/adam_v")
 CASES = [name for name in SUMMARY if (DIRECTORY / f"{name}.npz").exists()]
 
 
-class _ShiftedSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """A schedule that is read at step + `ahead`."""
-
-    def __init__(self, kwargs):
-        total = kwargs["num_train_steps"]
-        num_warmup_steps = max(
-            total * kwargs.get("warmup_proportion", 0),
-            kwargs.get("warmup_steps", 0),
-        )
-        self.schedule = schedules.WarmupPolynomialDecay(
-            kwargs["learning_rate"],
-            total,
-            num_warmup_steps,
-            kwargs.get("lr_decay_power", 1.0),
-        )
-        self.ahead = 0
-
-    def __call__(self, step):
-        return self.schedule(step + self.ahead)
+def _schedule(kwargs):
+    total = kwargs["num_train_steps"]
+    share = kwargs.get("warmup_proportion", 0)
+    return schedules.WarmupPolynomialDecay(
+        kwargs["learning_rate"],
+        total,
+        max(total * share, kwargs.get("warmup_steps", 0)),
+        kwargs.get("lr_decay_power", 1.0),
+    )
 
 
 def _variables(arrays):
@@ -56,19 +47,19 @@ def _variables(arrays):
     return variables
 
 
-def _steps_ahead(arrays, step, optimizer, schedule):
+def _steps_ahead(arrays, step, optimizer, kwargs):
     """Infers which of two steps' rates was used, from the largest update."""
     path = next(name for name in arrays if name.startswith("init/"))[5:]
     before = arrays[f"init/{path}" if step == 0 else f"after{step - 1}/{path}"]
     after, mean, square = (
-        arrays[f"after{step}/{path}{end}"].astype(float)
-        for end in ("", "/adam_m", "/adam_v")
+        arrays[f"after{step}/{path}{end}"].astype(float) for end in ENDINGS
     )
     update = mean / (np.sqrt(square) + optimizer.epsilon)
     update += optimizer.weight_decay_rate * before
     index = np.unravel_index(np.argmax(np.abs(update)), update.shape)
     rate = (before - after)[index] / update[index]
     rate /= optimizer.rates.get(path, 1.0)
+    schedule = _schedule(kwargs)
     distances = [abs(float(schedule(step + i)) - rate) for i in (0, 1)]
     return int(distances[1] <= distances[0])
 
@@ -86,28 +77,21 @@ def test_every_update_is_the_originals(name):
             kwargs["n_transformer_layers"],
             original=True,
         )
-    shifted = _ShiftedSchedule(kwargs)
+    schedule = _schedule(kwargs)
     optimizer = optimization.AdamWeightDecayOptimizer(
-        shifted, kwargs["weight_decay_rate"], rates=rates
+        schedule, kwargs["weight_decay_rate"], rates=rates
     )
     optimizer.build(variables)
     for step in range(SUMMARY[name]["steps"]):
-        shifted.ahead = _steps_ahead(arrays, step, optimizer, shifted.schedule)
+        schedule.ahead = _steps_ahead(arrays, step, optimizer, kwargs)
         gradients = [
             tf.constant(arrays[f"grad{step}/{v.path}"]) for v in variables
         ]
         norm = optimization.global_norm(variables, gradients, {})
         scale = optimization.clip_scale(norm, 1.0)
         optimizer.apply_reduced(gradients, scale=scale)
-        for state in zip(
-            variables, optimizer.means, optimizer.squares, strict=True
-        ):
-            path = state[0].path
-            for value, end in zip(
-                state, ("", "/adam_m", "/adam_v"), strict=True
-            ):
-                theirs = arrays[f"after{step}/{path}{end}"]
-                assert distance(value.numpy(), theirs) <= 1e-6, (
-                    step,
-                    path,
-                )
+        for variable, *slots in optimizer.slots():
+            pairs = zip((variable, *slots), ENDINGS, strict=True)
+            for value, end in pairs:
+                name = f"after{step}/{variable.path}{end}"
+                assert distance(value.numpy(), arrays[name]) <= 1e-6, name
