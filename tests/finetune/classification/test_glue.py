@@ -17,12 +17,8 @@ LABELS = {
     name: [*preset.columns.get("labels", ("0.0", "5.0"))]
     for name, preset in glue.TASKS.items()
 }
-TARGETS = ("label", "gold_label", "Quality", "is_duplicate", "score")
-TEXTS = ("sentence", "question", "#1 String", "#2 String")
-TEXTS += ("sentence1", "sentence2", "question1", "question2")
-
-
-# Columns of GLUE's labelled files and of its test files, by name or number.
+# Columns of GLUE's labelled files and of its test files, by name if they are
+# read, else by number.
 COLUMNS = {
     "cola": ("", "0 sentence"),
     "sst": ("sentence label", "0 sentence"),
@@ -33,7 +29,7 @@ COLUMNS = {
         "0 1 2 3 4 5 6 sentence1 sentence2",
     ),
     "mnli": (
-        "0 1 2 3 4 5 6 7 sentence1 sentence2 label1 gold_label",
+        "0 1 2 3 4 5 6 7 sentence1 sentence2 10 gold_label",
         "0 1 2 3 4 5 6 7 sentence1 sentence2",
     ),
     "qnli": ("0 question sentence label", "0 question sentence"),
@@ -59,12 +55,10 @@ def test_files_of_glue_are_read_in_training_and_by_a_trained_model(
         header = columns.replace(" ", "\t").replace("_S", " S")
         lines = [header] if header else []
         for label, text in zip(labels, ("A film", "", "A film"), strict=False):
-            texts = iter((text, "The plot"))
-            cells = [
-                next(texts) if x in TEXTS else label if x in TARGETS else "0"
-                for x in header.split("\t")
-            ]
-            lines.append("\t".join(cells))
+            inputs, names = task.input_spec.file_names, header.split("\t")
+            cells = {**dict.fromkeys(inputs, "The plot"), inputs[0]: text}
+            row = [cells.get(x, "0" if x.isdigit() else label) for x in names]
+            lines.append("\t".join(row))
             if not header:
                 lines[-1] = f"x\t{label}\t*\t{text}"
         tiny.write_split(task, split, "\n".join([*lines, ""]))

@@ -15,22 +15,13 @@ SENTENCES = ["the good film", "it was a bad plot and it was very very bad"] * 2
 WORDS = [text.split() for text in SENTENCES]
 TAGS = [["THE" if w == "the" else "WORD" for w in words] for words in WORDS]
 ANSWERS = [(4, "good film"), None] * 2
-ANSWERS_IN_FILES = [[{"answer_start": 4, "text": "good film"}], []] * 2
+QUESTIONS = [
+    {"id": str(i), "question": "the film", "is_impossible": not x, "answers": x}
+    for i, x in enumerate([[{"answer_start": 4, "text": "good film"}], []] * 2)
+]
 PARAGRAPHS = [
-    {
-        "context": text,
-        "qas": [
-            {
-                "id": str(number),
-                "question": "the film",
-                "is_impossible": not answers,
-                "answers": answers,
-            }
-        ],
-    }
-    for number, (text, answers) in enumerate(
-        zip(SENTENCES, ANSWERS_IN_FILES, strict=True)
-    )
+    {"context": text, "qas": [question]}
+    for text, question in zip(SENTENCES, QUESTIONS, strict=True)
 ]
 
 # Task -> lines of its files, class, inputs, targets.
