@@ -12,6 +12,7 @@ from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS as SPECIALS
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import run as pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import flags, seeds
 
 VOCABULARY = Vocabulary(SPECIALS + tuple(f"w{i}" for i in range(55)))
@@ -165,11 +166,6 @@ def sigmoid_nats(logits, labels):
     """Returns the binary cross-entropy by its formula in float64."""
     p = 1 / (1 + np.exp(-np.asarray(logits, np.float64)))
     return -np.log(np.where(np.asarray(labels) > 0, p, 1 - p))
-
-
-def checkpoint_variables(model):
-    """Returns name -> variable that a checkpoint of a model holds."""
-    return pretraining_run.checkpoint_variables(model)
 
 
 def arrays(model):

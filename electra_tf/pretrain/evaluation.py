@@ -209,10 +209,9 @@ def samples(model: Electra, dataset: tf.data.Dataset) -> str:
     for score in scores:
         order = np.argsort(-score, kind="stable").tolist()
         chosen += [row for row in order if row not in chosen][:1]
-    vocabulary = model.vocabulary
+    arrays = (original, shown.numpy(), probability)
     return "\n\n".join(
-        _sample(vocabulary, *(x[row][is_real[row]] for x in arrays))
-        for arrays in [(original, shown.numpy(), probability)]
+        _sample(model.vocabulary, *(x[row][is_real[row]] for x in arrays))
         for row in chosen
     )
 

@@ -217,18 +217,10 @@ def test_verdicts_are_those_of_the_objective(tmp_path, objective):
     np.testing.assert_allclose(logits[ids > 0], expected[ids > 0], atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("electra", {"scores": ["electric"]}),
-        ("electra", {"scores": "perplexity"}),
-        ("electric", {"num_repairs": 1}),
-        ("two_tower", {"scores": ["mlm"]}),
-    ],
-)
-def test_scores_that_a_model_lacks_are_refused(scorers, name, arguments):
-    with pytest.raises(UserError):
-        scorers[name].score(["w1"], **arguments)
+def test_scores_that_a_model_lacks_are_refused(scorers):
+    for arguments in ({"scores": "mlm"}, {"num_repairs": 1}):
+        with pytest.raises(UserError):
+            scorers["electric"].score(["w1"], **arguments)
 
 
 def test_equal_tokens_get_equal_totals_and_means():

@@ -91,6 +91,7 @@ def test_a_generator_alone_keeps_the_rows_of_words_in_a_shared_table(source):
         {"objective": "mlm"},
         {"do_lower_case": False},
         {"strip_accents": False},
+        {"num_train_steps": 5},  # before the checkpoint's step
     ],
 )
 def test_settings_that_do_not_fit_a_checkpoint_are_refused(
