@@ -10,7 +10,7 @@ import tiny
 import tiny_finetuning
 import tiny_scoring
 from corpora import tar, write
-from nets import run
+from test_nets import run
 
 from electra_tf.checkpoint import bundles
 from electra_tf.checkpoint.bundles import Checkpoints
