@@ -125,10 +125,7 @@ def _score_items(
 def measure(
     config: AnalysisConfig, items: Items, temperature: float = 1.0
 ) -> dict[str, Any]:
-    """Computes the measures of calibration at a temperature.
-
-    Shapes: bins [3, K], the sums of 1, P and label over the items of each bin.
-    """
+    """Computes the measures of calibration at a temperature."""
     p = special.expit(items.error_score / temperature)
     number = np.minimum((p * NUM_BINS).astype(int), NUM_BINS - 1)
     flat, shape = items.text * NUM_BINS + number, (items.num_texts, NUM_BINS)
@@ -136,7 +133,7 @@ def measure(
         np.bincount(flat, x, np.prod(shape)).reshape(shape)
         for x in (np.ones_like(p), p, items.is_error)
     ]
-    bins = np.stack(sums, 1)  # [texts, 3, K]
+    bins = np.stack(sums, 1)  # [texts, 3, K]: sums of 1, P and label
 
     def calibration_error(texts: np.ndarray) -> float:
         count, confidence, errors = bins[texts].sum(0)

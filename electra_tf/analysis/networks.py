@@ -34,10 +34,7 @@ ROWS_SPEC = tf.TensorSpec([None, None], tf.int32)
 
 
 class ScoringNetworks:
-    """Networks of a checkpoint that score text, with a common vocabulary.
-
-    `scores` has the names of the scores, the model's own first.
-    """
+    """Networks of a checkpoint that score text, with a common vocabulary."""
 
     def __init__(
         self,
@@ -59,6 +56,7 @@ class ScoringNetworks:
             "discriminator": output == "verdicts",
             "mlm": mlm_weights is not None,
         }
+        # The model's own score comes first.
         self.scores = tuple(name for name in is_given if is_given[name])
         if not self.scores:
             raise UserError(f"{weights.origin} has no scores.")
@@ -85,10 +83,7 @@ class ScoringNetworks:
         )
 
     def detect(self, input_ids: np.ndarray) -> dict[str, np.ndarray]:
-        """Computes the outputs of one forward pass for each token.
-
-        Shapes: input_ids [B, L]; returns [B, L].
-        """
+        """Computes the outputs of one forward pass: ids [B, L] -> [B, L]."""
         # To call `_detect` itself would warn after a few checkpoints.
         detect = self._detect.get_concrete_function()
         outputs = detect(tf.constant(input_ids))

@@ -40,14 +40,11 @@ class Interval(NamedTuple):
 
 
 def bootstrap(
-    statistic: Callable[[np.ndarray], float | Sequence[float]],
+    statistic: Callable[[np.ndarray], float | Sequence[float]],  # [n] -> [K]
     num_items: int,
     config: AnalysisConfig,
 ) -> list[Interval]:
-    """Computes statistics, and their intervals from the same resamples.
-
-    Shapes: the statistic takes indices [num_items] and returns [K] or a number.
-    """
+    """Computes statistics of indices, and intervals by the same resamples."""
     random = np.random.default_rng(config.seed)
     draws = [
         np.atleast_1d(statistic(random.integers(num_items, size=num_items)))

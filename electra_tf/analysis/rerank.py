@@ -45,21 +45,14 @@ class NBest(NamedTuple):
 
 
 class ScoredLists(NamedTuple):
-    """U lists of at most K hypotheses, and the values of systems.
+    """U lists of at most K hypotheses, and the values of systems."""
 
-    Shapes: num_words [U], num_errors [U, K], each system's values [U, K], -inf
-    past the end of a list.
-    """
-
-    num_words: np.ndarray
-    num_errors: np.ndarray
-    values: dict[str, np.ndarray]
+    num_words: np.ndarray  # [U]
+    num_errors: np.ndarray  # [U, K]
+    values: dict[str, np.ndarray]  # [U, K], -inf past the end of a list
 
     def errors(self, values: np.ndarray) -> np.ndarray:
-        """Returns the errors of the hypotheses with the greatest values, [U].
-
-        Shapes: values [U, K].
-        """
+        """Returns the errors of the likeliest hypotheses: [U, K] -> [U]."""
         chosen = values.argmax(1)[:, None]
         return np.take_along_axis(self.num_errors, chosen, 1)[:, 0]
 

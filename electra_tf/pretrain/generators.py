@@ -53,10 +53,7 @@ def sampling_logits(
     config: PretrainingConfig,
     temperature: float | tf.Tensor,
 ) -> tf.Tensor:
-    """Returns the logits to sample from.
-
-    Shapes: logits [B, N, V], temperature [B, 1]; returns [B, N, V].
-    """
+    """Returns the logits to sample from, [B, N, V]; temperature [B, 1]."""
     if isinstance(temperature, tf.Tensor):
         temperature = temperature[..., tf.newaxis]
     logits = logits / temperature
@@ -157,20 +154,17 @@ def _find(x: tf.Tensor, ends: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
 
 
 def distinct_for_all_tokens(
-    x: tf.Tensor,
-    table: tf.Tensor,
-    bias: tf.Tensor,
+    x: tf.Tensor,  # [B, L, E]
+    table: tf.Tensor,  # [V, E]
+    bias: tf.Tensor,  # [V]
     *,
-    excluded: tf.Tensor,
+    excluded: tf.Tensor,  # [B, L]
     num_words: int,
-    keys: tf.Tensor | None = None,
+    keys: tf.Tensor | None = None,  # [B, L]
 ) -> tf.Tensor:
-    """Finds distinct words other than a given one for every token, in blocks.
+    """Finds distinct words other than `excluded` for every token, [B, L, K].
 
     Without keys they are the likeliest words.
-
-    Shapes: x [B, L, E], table [V, E], bias [V], excluded [B, L], keys [B, L];
-      returns [B, L, K].
     """
     kernel = tf.transpose(table)  # [E, V]
     batch, length = tensor_ops.shape_of(x)[:2]

@@ -24,28 +24,22 @@ class Loss(NamedTuple):
 
 
 class FakeData(NamedTuple):
-    """The corrupted inputs: a batch with samples in the masked positions.
-
-    Shapes: is_fake_tokens [B, L], sampled_ids [B, N].
-    """
+    """The corrupted inputs: a batch with samples in the masked positions."""
 
     inputs: Inputs
-    is_fake_tokens: tf.Tensor
-    sampled_ids: tf.Tensor
+    is_fake_tokens: tf.Tensor  # [B, L]
+    sampled_ids: tf.Tensor  # [B, N]
 
 
 class ForwardPass(types.SimpleNamespace):
-    """Record of a forward pass; objectives add fields of their own.
-
-    Shapes: mlm_logits [B, N, V], disc_logits [B, L].
-    """
+    """Record of a forward pass; objectives add fields of their own."""
 
     inputs: Inputs
     masked: Masked
-    mlm_logits: tf.Tensor
+    mlm_logits: tf.Tensor  # [B, N, V]
     fake: FakeData | None = None
     cloze: TokenDistribution | None = None
-    disc_logits: tf.Tensor | None = None
+    disc_logits: tf.Tensor | None = None  # [B, L]
 
     def extended(self, **fields: Any) -> "ForwardPass":  # noqa: ANN401
         """Returns a copy with other or further fields."""

@@ -22,10 +22,7 @@ from electra_tf.data.records import parse
 
 
 class Inputs(NamedTuple):
-    """A batch of packed text.
-
-    Shapes: input_ids [B, L], input_mask [B, L], segment_ids [B, L].
-    """
+    """A batch of packed text, all [B, L]."""
 
     input_ids: tf.Tensor
     input_mask: tf.Tensor

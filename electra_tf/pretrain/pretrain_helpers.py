@@ -38,23 +38,20 @@ _UNIGRAM_ALPHA = 0.5  # exponent of the counts
 
 
 class Masked(NamedTuple):
-    """A batch with some tokens masked.
-
-    Shapes: positions [B, N], ids [B, N], weights [B, N].
-    """
+    """A batch with some tokens masked."""
 
     inputs: Inputs
-    positions: tf.Tensor
-    ids: tf.Tensor
-    weights: tf.Tensor
+    positions: tf.Tensor  # [B, N]
+    ids: tf.Tensor  # [B, N]
+    weights: tf.Tensor  # [B, N]
 
 
 class Rows(NamedTuple):
-    """Rows to choose from: ids [B, L], candidates [B, L], budget [B, 1]."""
+    """Rows to choose from."""
 
-    input_ids: tf.Tensor
-    candidates: tf.Tensor
-    budget: tf.Tensor
+    input_ids: tf.Tensor  # [B, L]
+    candidates: tf.Tensor  # [B, L]
+    budget: tf.Tensor  # [B, 1]
     num_slots: int
     vocabulary: Vocabulary
     keys: RandomKeys
@@ -266,10 +263,7 @@ def _item_numbers(starts: tf.Tensor) -> tf.Tensor:
 def _draw_groups(
     rows: Rows, units: tf.Tensor, shares: Sequence[float]
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Groups consecutive units of a run, as many as their shares say.
-
-    Shapes: units [B, L]; returns the groups' numbers [B, L] and order [B, L].
-    """
+    """Groups consecutive units by their shares; returns number and order."""
     length = units.shape[1]
     order, numbers = tf.unstack(rows.draw(2, length), axis=1)  # [B, L]
     ends = np.cumsum(shares)
@@ -279,16 +273,14 @@ def _draw_groups(
     next_starts = tf.minimum(tf.cumsum(sizes, axis=1), length)
     starts = _sum_by(next_starts, tf.ones_like(sizes))  # 0 or 1
     groups = gather_positions(tf.cumsum(starts, axis=1), units)
-    return groups + _item_numbers(_run_starts(rows.candidates)), order
+    groups += _item_numbers(_run_starts(rows.candidates))
+    return groups, order  # [B, L] each
 
 
 def _choose_groups(
     rows: Rows, starts: tf.Tensor, groups: tf.Tensor, order: tf.Tensor
 ) -> ChosenTokens:
-    """Goes through groups in random order and takes all items that fit.
-
-    Shapes: starts [B, L], groups [B, L], order [B, L].
-    """
+    """Takes all items that fit, by groups in random order: all [B, L]."""
     length = groups.shape[1]
     items = _item_numbers(starts)
     sizes = _sum_by(items, tf.cast(rows.candidates, tf.int32))  # [B, L]
@@ -305,10 +297,7 @@ def _choose_groups(
 
 
 def _fits_greedily(sizes: tf.Tensor, budget: tf.Tensor) -> tf.Tensor:
-    """Goes through sizes and takes each that fits with those taken before.
-
-    Shapes: sizes [B, L], budget [B, 1]; returns [B, L].
-    """
+    """Takes each size that still fits: [B, L], budget [B, 1] -> [B, L]."""
 
     def fits(kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the sums so far, int32 [B, L], and where they fit."""

@@ -30,10 +30,7 @@ Rate = keras.optimizers.schedules.LearningRateSchedule
 
 
 class Detection(NamedTuple):
-    """A discriminator's verdict on a batch.
-
-    Shapes: logits [B, L], labels [B, L], judged [B, L].
-    """
+    """A discriminator's verdicts on a batch, all [B, L]."""
 
     logits: tf.Tensor
     labels: tf.Tensor

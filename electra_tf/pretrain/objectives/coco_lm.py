@@ -173,12 +173,12 @@ def crop(
 
 
 def contrast_metrics(
-    views: tf.Tensor, is_text: tf.Tensor, *, group: int
+    views: tf.Tensor,  # [B, 2, H]
+    is_text: tf.Tensor,  # [B]
+    *,
+    group: int,
 ) -> Metrics:
-    """Computes how well each view identifies the other view of its row.
-
-    Shapes: views [B, 2, H], is_text [B].
-    """
+    """Computes how well each view identifies the other view of its row."""
     missing = -tensor_ops.shape_of(is_text)[0] % group
     views = tf.pad(views, [[0, missing], [0, 0], [0, 0]])
     weights = tf.pad(is_text, [[0, missing]])

@@ -41,10 +41,7 @@ from electra_tf.util.errors import UserError
 
 
 class Electric(Electra):
-    """Trains two towers and the energies jointly.
-
-    `discriminate` returns the energies E.
-    """
+    """Trains two towers and the energies, which `discriminate` returns."""
 
     token_output = "energies"
     generator_types = ("two_tower",)
