@@ -50,11 +50,7 @@ def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
         loaded = weights.keep_layers(encoder, config.num_hidden_layers)
     vocabulary, size = None, config.vocab_size
     if config.new_vocab_file:
-        if loaded.vocabulary is None:
-            raise UserError(
-                f"No vocabulary beside {loaded.origin} to compare with "
-                "--new_vocab_file: set --vocab_file."
-            )
+        loaded.known_vocabulary()  # to compare with
         vocabulary = Vocabulary.from_file(config.new_vocab_file)
         size = size or vocabulary.size
     if size:

@@ -159,10 +159,7 @@ def write(
 
     directory, sizes = pathlib.Path(directory), weights.architecture
     class_name = _class_to_write(sizes, kind)
-    if weights.vocabulary is None:
-        raise UserError(
-            f"No vocabulary beside {weights.origin}: set --vocab_file."
-        )
+    vocabulary = weights.known_vocabulary()
     config = {
         "architectures": [class_name],
         "model_type": "electra",
@@ -191,12 +188,10 @@ def write(
         for name, array in _to_theirs(weights, class_name).items()
     }
     directory.mkdir(parents=True, exist_ok=True)
-    for name, content in {
-        CONFIG_FILE: config,
-        **_tokenizer_files(weights),
-    }.items():
+    json_files = {CONFIG_FILE: config, **_tokenizer_files(weights)}
+    for name, content in json_files.items():
         files.write_json(directory / name, content)
-    weights.vocabulary.write(directory / VOCAB_FILE)
+    vocabulary.write(directory / VOCAB_FILE)
     content = safetensors.numpy.save(tensors, {"format": "pt"})
     files.atomic_write_bytes(directory / WEIGHTS_FILE, content)
 

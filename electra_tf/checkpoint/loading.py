@@ -291,10 +291,7 @@ def load(
 
 def read_with_vocabulary(path: str, vocab_file: str = "") -> Weights:
     loaded = read(path, vocab_file=vocab_file)
-    if loaded.vocabulary is None:
-        raise UserError(
-            f"No vocabulary beside {loaded.origin}: set --vocab_file."
-        )
+    loaded.known_vocabulary()
     warn_of_assumed_heads(loaded)
     return loaded
 

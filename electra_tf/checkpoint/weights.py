@@ -59,6 +59,14 @@ class Weights:
     heads_are_assumed: bool = False
     objective: str = ""
 
+    def known_vocabulary(self) -> Vocabulary:
+        """Returns the vocabulary; raises if there is none."""
+        if self.vocabulary is None:
+            raise UserError(
+                f"No vocabulary beside {self.origin}: set --vocab_file."
+            )
+        return self.vocabulary
+
     @property
     def step(self) -> int:
         """Updates done; 0 if not known."""

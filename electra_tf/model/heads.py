@@ -78,10 +78,7 @@ class GeneratorPredictions(Projection):
     def build(self, input_shape: layers.Shape) -> None:
         super().build(input_shape)
         self.output_bias = self.add_weight(
-            shape=(self.vocab_size,),
-            initializer="zeros",
-            name="output_bias",
-            autocast=False,
+            (self.vocab_size,), "zeros", name="output_bias", autocast=False
         )
 
     def call(self, x: tf.Tensor, table: tf.Tensor) -> tf.Tensor:

@@ -50,10 +50,7 @@ class Linear(keras.layers.Layer):
             autocast=False,
         )
         self.bias = self.add_weight(
-            shape=(self.units,),
-            initializer="zeros",
-            name="bias",
-            autocast=False,
+            (self.units,), "zeros", name="bias", autocast=False
         )
 
     def call(self, x: tf.Tensor) -> tf.Tensor:

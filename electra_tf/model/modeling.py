@@ -131,8 +131,8 @@ class DisentangledEmbeddings(Embeddings):
     def build(self, input_shape: layers.Shape) -> None:
         self.differences = {
             table: self.add_weight(
-                shape=getattr(self._base(), table).shape,
-                initializer="zeros",
+                getattr(self._base(), table).shape,
+                "zeros",
                 name=f"{table}{DIFFERENCE}",
             )
             for table in TABLES

@@ -13,19 +13,9 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
-from electra_tf.model import layers, tensor_ops
-from electra_tf.model.heads import (
-    DiscriminatorPredictions,
-    GeneratorPredictions,
-)
+from electra_tf.model import heads, layers, tensor_ops, text_reader
 from electra_tf.model.modeling import BertModel, EncoderOutput
-from electra_tf.model.text_reader import (
-    Ids,
-    TextReader,
-    require_row_length,
-    require_vocabulary_size,
-    vocabulary_from_config,
-)
+from electra_tf.model.text_reader import Ids, TextReader
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
@@ -97,7 +87,7 @@ class EncoderWithHead(keras.Model):
         self._calls = None if seed is None else keras.random.SeedGenerator(seed)
         self.reader = None
         if vocabulary is not None:
-            require_vocabulary_size(vocabulary, config.vocab_size)
+            text_reader.require_vocabulary_size(vocabulary, config.vocab_size)
             longest = config.max_position_embeddings
             self.reader = TextReader(
                 vocabulary,
@@ -105,7 +95,7 @@ class EncoderWithHead(keras.Model):
                 | reader_options,
                 reads_masks=self.NETWORK == "generator",
             )
-            require_row_length(self.reader.max_seq_length, longest)
+            text_reader.require_row_length(self.reader.max_seq_length, longest)
         self.encoder = encoder or BertModel(config, dtype=self.dtype_policy)
         if not self.encoder.built:
             self.encoder.build((None, None))
@@ -167,9 +157,7 @@ class EncoderWithHead(keras.Model):
             outputs |= {k: ids[k] for k in ("input_ids", "input_mask")}
         return outputs
 
-    def answer(
-        self, states: tf.Tensor, ids: Mapping[str, tf.Tensor]
-    ) -> dict[str, tf.Tensor]:
+    def answer(self, states: tf.Tensor, ids: Ids) -> dict[str, tf.Tensor]:
         """Returns the outputs of the head on states [B, L, H]."""
         del states, ids
         return {}
@@ -249,8 +237,8 @@ class EncoderWithHead(keras.Model):
         if "encoder_config" in values:  # of version 0.1
             values["config"] = values.pop("encoder_config")
         frozen = values.pop("frozen", ())
-        if "vocabulary" in values:
-            values["vocabulary"] = vocabulary_from_config(values["vocabulary"])
+        if stored := values.get("vocabulary"):
+            values["vocabulary"] = text_reader.vocabulary_from_config(stored)
         values["config"] = BertConfig(**values["config"])
         values["encoder"] = BertModel(
             values["config"],
@@ -305,11 +293,9 @@ class ElectraDiscriminator(EncoderWithHead):
     """
 
     NETWORK = "discriminator"
-    HEAD = DiscriminatorPredictions
+    HEAD = heads.DiscriminatorPredictions
 
-    def answer(
-        self, states: tf.Tensor, ids: Mapping[str, tf.Tensor]
-    ) -> dict[str, tf.Tensor]:
+    def answer(self, states: tf.Tensor, ids: Ids) -> dict[str, tf.Tensor]:
         return {"logits": self.head(states)}  # [B, L]
 
 
@@ -333,12 +319,10 @@ class ElectraGenerator(EncoderWithHead):
     """
 
     NETWORK = "generator"
-    HEAD = GeneratorPredictions
+    HEAD = heads.GeneratorPredictions
     OPTIONAL_INPUTS: ClassVar[tuple[str, ...]] = ("positions",)
 
-    def answer(
-        self, states: tf.Tensor, ids: Mapping[str, tf.Tensor]
-    ) -> dict[str, tf.Tensor]:
+    def answer(self, states: tf.Tensor, ids: Ids) -> dict[str, tf.Tensor]:
         if "positions" in ids:
             states = tensor_ops.gather_positions(states, ids["positions"])
         return {"logits": self.score(states)}
