@@ -5,7 +5,6 @@ import tensorflow_datasets as tfds
 
 
 def store(directory, name, features, splits):
-    """Writes a data set."""
     name, config, version = name.split("/")
     tfds.dataset_builders.store_as_tfds_dataset(
         name=name,

@@ -65,7 +65,6 @@ def flags_of(data_dir, model_name, *flags):
 
 
 def words_of(data_dir, model_name, *flags):
-    """Returns the words of the command that starts a run."""
     return [
         sys.executable,
         "-m",
@@ -75,7 +74,6 @@ def words_of(data_dir, model_name, *flags):
 
 
 def environment():
-    """Returns the environment of a command."""
     return {**os.environ, "PYTHONPATH": str(_ROOT)}
 
 
@@ -133,7 +131,6 @@ def train(data_dir, name, callbacks=(), **leaves):
 
 
 def tensors(data_dir, model_name, step=NUM_STEPS):
-    """Returns name -> array of the checkpoint of a step."""
     model_dir = data_dir / "models" / model_name
     reader = tf.train.load_checkpoint(str(model_dir / f"model.ckpt-{step}"))
     names = reader.get_variable_to_shape_map()

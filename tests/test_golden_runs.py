@@ -56,7 +56,6 @@ def pretraining(variant):
 
 
 def finetuning(kind):
-    """Fine-tunes on a custom task."""
     with tempfile.TemporaryDirectory() as data_dir:
         data_dir = pathlib.Path(data_dir)
         tiny_finetuning.write_model(data_dir)

@@ -58,7 +58,6 @@ TEXTS = [
 
 
 def run(command, *flags):
-    """Runs a command in this process."""
     main = importlib.import_module(f"electra_tf.{command}").main
     config_class = typing.get_type_hints(main)["config"]
     main(parse_flags(config_class, [str(flag) for flag in flags]))

@@ -37,7 +37,6 @@ DONE = {
 
 
 def _lines(path):
-    """Reads JSON lines."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 

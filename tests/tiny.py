@@ -128,7 +128,6 @@ def packed_batch(num_rows=8, length=LENGTH, seed=0):
 
 
 def model(config, vocabulary=VOCABULARY):
-    """Returns the objective's model with its optimizer."""
     strategy = tf.distribute.get_strategy()
     return pretraining_run.make_model(config, vocabulary, strategy)
 
@@ -169,20 +168,17 @@ def sigmoid_nats(logits, labels):
 
 
 def arrays(model):
-    """Returns name -> array that a checkpoint of a model holds."""
     variables = checkpoint_variables(model)
     return {name: variable.numpy() for name, variable in variables.items()}
 
 
 def assert_same(found, expected):
-    """Compares name -> array, bit for bit."""
     assert found.keys() == expected.keys()
     for name, array in expected.items():
         np.testing.assert_array_equal(found[name], array, err_msg=name)
 
 
 def replicas(num_replicas):
-    """Returns a strategy with a number of CPU replicas."""
     if num_replicas == 1:
         return tf.distribute.get_strategy()
     # Collectives cannot change their number of devices within a process.

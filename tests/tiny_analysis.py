@@ -26,7 +26,6 @@ def draw(report):
 
 
 def write_lines(path, rows):
-    """Writes objects as JSON lines."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return str(path)
 

@@ -56,7 +56,6 @@ def build(config, directory, vocabulary=VOCABULARY, **kwargs):
 
 
 def contents(directory):
-    """Returns the bytes of each file of a data set."""
     return {
         path.name: path.read_bytes()
         for path in directory.iterdir()

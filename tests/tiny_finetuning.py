@@ -35,7 +35,6 @@ ENCODER = BertConfig(
 
 
 def config(data_dir="unused", **leaves):
-    """Returns a configuration of fine-tuning."""
     values = {
         "data_dir": str(data_dir),
         "model_name": "tiny",
@@ -71,7 +70,6 @@ def weights(seed=0):
 
 
 def task(name, data_dir="unused", *, longest=32, **leaves):
-    """Makes a task."""
     vocabulary = leaves.pop("vocabulary", VOCABULARY)
     metadata = leaves.pop("metadata", None)
     if name in task_builder.KINDS:

@@ -23,12 +23,10 @@ CONFIG = BertConfig(
 
 
 def discriminator(vocabulary=VOCABULARY, **options):
-    """Returns a discriminator with options of its class."""
     return ElectraDiscriminator(CONFIG, vocabulary, **options)
 
 
 def generator(vocabulary=VOCABULARY, **options):
-    """Returns a generator with options of its class."""
     return ElectraGenerator(CONFIG, vocabulary, **options)
 
 

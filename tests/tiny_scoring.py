@@ -35,15 +35,8 @@ def ids_of(text):
 
 
 def inputs_of(ids):
-    """Returns a batch of one row without padding."""
     ids = tf.constant(ids[None], tf.int32)
     return Inputs(ids, tf.ones_like(ids), tf.zeros_like(ids))
-
-
-def log_softmax(logits):
-    """Computes log softmax by its formula, float64."""
-    logits = np.asarray(logits, np.float64)
-    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
 
 def mlm(model, ids, places=None):
@@ -55,5 +48,6 @@ def mlm(model, ids, places=None):
         masked[place] = 4
         states = model.generator(*inputs_of(masked)).sequence_output
         logits = model.generator_predictions(states, table)
-        found.append(log_softmax(logits[0, place]))
+        logits = logits[0, place].numpy().astype(np.float64)
+        found.append(logits - np.log(np.exp(logits).sum()))
     return np.array(found)

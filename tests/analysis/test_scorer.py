@@ -6,7 +6,7 @@ import tensorflow as tf
 import tiny
 import tiny_scoring
 from tiny_analysis import WordScorer
-from tiny_scoring import ids_of, inputs_of, log_softmax
+from tiny_scoring import ids_of, inputs_of
 
 from electra_tf.analysis import scorer as scorer_module
 from electra_tf.analysis.networks import ScoringNetworks
@@ -59,7 +59,7 @@ def _two_tower(model, ids):
     table = model.generator.word_embeddings
     logits = model.cloze_predictions(states, table).numpy()[0, 1:-1]
     m = len(ids) - 2
-    q = np.exp(log_softmax(logits)[np.arange(m), ids[1:-1]])
+    q = np.exp(-tiny.softmax_nats(logits, ids[1:-1]))
     k = min(max(np.round(0.4 * (m + 2)), 1), int(0.405 * tiny.LENGTH))
     real = 1 / (1 + np.exp(_logits(model, ids)))
     return np.log(real * q / ((m - k) / k * (1 - real) + q))

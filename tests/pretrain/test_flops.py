@@ -95,7 +95,6 @@ DETECTION = dataclasses.replace(MAIN, num_decisions=5).forward() - ENCODER
 
 
 def _row(objective="electra", **leaves):
-    """Returns the FLOPs of an update of one row."""
     config = tiny.config(objective=objective, **FLAGS | leaves)
     sizes = flops.Sizes(config, 10, 5)
     return flops.update_flops(get_class(objective).passes(sizes), 1)
