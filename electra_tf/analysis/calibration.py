@@ -125,7 +125,6 @@ def _score_items(
 def measure(
     config: AnalysisConfig, items: Items, temperature: float = 1.0
 ) -> dict[str, Any]:
-    """Computes the measures of calibration at a temperature."""
     p = special.expit(items.error_score / temperature)
     number = np.minimum((p * NUM_BINS).astype(int), NUM_BINS - 1)
     flat, shape = items.text * NUM_BINS + number, (items.num_texts, NUM_BINS)

@@ -300,7 +300,6 @@ def cka(layers: Sequence[np.ndarray], seed: int) -> np.ndarray:
 
 
 def _table(task: str, probed: Mapping[str, Any]) -> Table:
-    """Makes the table of a task: the layers, the best, the baseline."""
     rows = collections.defaultdict(dict)
     for name, x in probed["networks"].items():
         for layer, accuracy in enumerate(x["layers"]):

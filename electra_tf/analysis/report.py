@@ -114,7 +114,6 @@ class Plot(NamedTuple):
     ylabel: str
 
     def png(self) -> bytes:
-        """Draws the curves without a window."""
         from matplotlib.figure import Figure
 
         figure = Figure((7.0, 4.4), dpi=150, layout="constrained")

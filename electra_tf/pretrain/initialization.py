@@ -44,7 +44,6 @@ def read_initial_weights(
 def assign_initial_weights(
     model: PretrainingModel, initial_weights: InitialWeights
 ) -> None:
-    """Assigns the weights that were read to a new model."""
     assigned = set()
     if initial_weights.model is not None:
         assigned |= assign(model, initial_weights.model)

@@ -112,7 +112,6 @@ class PretrainingModel(UpdatedModel):
 
     @classmethod
     def generator_type(cls, config: PretrainingConfig) -> str:
-        """Returns the kind of the generator."""
         return config.objective.generator_type
 
     @classmethod
@@ -123,7 +122,6 @@ class PretrainingModel(UpdatedModel):
     @classmethod
     def generator_steps(cls, config: PretrainingConfig) -> int:
         """Returns the updates that train the generator alone, the first."""
-        del config
         return 0
 
     @classmethod
@@ -150,7 +148,6 @@ class PretrainingModel(UpdatedModel):
     @classmethod
     def batch_group_size(cls, config: PretrainingConfig) -> int:
         """Returns the size of groups of consecutive rows that stay together."""
-        del config
         return 1
 
     @abc.abstractmethod
@@ -209,7 +206,6 @@ class PretrainingModel(UpdatedModel):
 
     def _judged(self, inputs: Inputs, masked: Masked) -> tf.Tensor:
         """Returns float32 [B, L]: 1 where the verdict has a loss."""
-        del masked
         return tf.cast(inputs.is_real, tf.float32)
 
     def evaluation_step(
@@ -242,7 +238,6 @@ class PretrainingModel(UpdatedModel):
         return optimizer
 
     def learning_rate(self) -> Rate:
-        """Returns the schedule of the configuration."""
         return self.schedule(self.config.training.num_train_steps)
 
     def learning_rates(self) -> dict[str, float | Rate]:

@@ -69,7 +69,6 @@ class ProgressBar(keras.callbacks.Callback):
         self.stream.flush()
 
     def line(self, step: int, logs: dict[str, float]) -> str:
-        """Returns the line for a step."""
         num_steps = self.phases[-1].end_step
         share = 100 * step / num_steps
         phase = self.phases[phase_at(self.phases, step - 1)]

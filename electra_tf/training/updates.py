@@ -59,7 +59,6 @@ class UpdatedModel(keras.Model, abc.ABC):
 
     def variables_of(self, inputs: Inputs) -> list[keras.Variable]:
         """Returns the variables that a batch updates."""
-        del inputs
         return self.trainable_variables
 
     def update_with_keys(self, inputs: Inputs, *, keys: RandomKeys) -> Metrics:

@@ -49,7 +49,6 @@ class FastElectra(Electra):
 
     @classmethod
     def is_frozen(cls, config: PretrainingConfig) -> bool:
-        del config
         return True
 
     def temperature(self, keys: RandomKeys) -> tf.Tensor:

@@ -74,7 +74,6 @@ class ReplaceMlm(Electra):
         self, states: tf.Tensor, input_ids: tf.Tensor
     ) -> tf.Tensor:
         """Computes log p of the original word: [B, L, H] -> [B, L, V]."""
-        del input_ids  # only a subclass needs them
         return tf.nn.log_softmax(self.logits(states))
 
     def measure(self, forward_pass: ForwardPass) -> Metrics:

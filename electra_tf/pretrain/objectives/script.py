@@ -75,7 +75,6 @@ class Script(Electra):
     def discriminate(
         self, inputs: Inputs, keys: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """Scores each token of some text, [B, L]."""
         states = self.electra(*inputs, keys=keys).sequence_output
         words = self.generator_predictions.distribution(
             states, self.electra.embeddings.word_embeddings, inputs.is_real
