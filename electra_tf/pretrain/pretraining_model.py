@@ -176,11 +176,7 @@ class PretrainingModel(UpdatedModel):
     def loss_denominators(
         self, inputs: Inputs, *, keys: RandomKeys
     ) -> dict[str, tf.Tensor]:
-        counts = self.counts(inputs, keys)
-        return {name: counts[over] for name, over in self._divisors.items()}
-
-    def counts(self, inputs: Inputs, keys: RandomKeys) -> dict[str, tf.Tensor]:
-        """Counts the items that losses are means over, float32 scalars."""
+        """Counts the items that each loss is a mean over, float32 scalars."""
         masked, vocabulary = self.mask(inputs, keys), self.vocabulary
         marks = {
             "masked": masked.weights,
@@ -190,8 +186,8 @@ class PretrainingModel(UpdatedModel):
             "rows": tf.reduce_any(inputs.is_real, -1),
         }
         return {
-            name: tf.reduce_sum(tf.cast(mark, tf.float32))
-            for name, mark in marks.items()
+            name: tf.reduce_sum(tf.cast(marks[over], tf.float32))
+            for name, over in self._divisors.items()
         }
 
     def mask(self, inputs: Inputs, keys: RandomKeys) -> Masked:
