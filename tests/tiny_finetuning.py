@@ -5,9 +5,11 @@ import json
 
 import numpy as np
 
+from electra_tf import convert_checkpoint
 from electra_tf.checkpoint import architecture, loading
 from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.checkpoint.weights import Weights
+from electra_tf.config.analysis import ConvertConfig
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import finetuned, task_builder
@@ -146,6 +148,14 @@ def write_trained(directory, learnt, seed=0, **known):
     loading.write(str(directory), written, "electra_tf")
     finetuned.write_description(directory, [learnt])
     return str(directory)
+
+
+def convert(path, source, target, target_format):
+    """Converts a model in one folder into another; returns its path."""
+    files = {"input": str(path / source), "output": str(path / target)}
+    config = ConvertConfig(**files, target_format=target_format)
+    convert_checkpoint.main(config)
+    return config.output
 
 
 def write_sst(data_dir, num_train=48, num_dev=16):

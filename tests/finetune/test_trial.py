@@ -78,9 +78,8 @@ def test_each_trial_and_each_restart_has_its_own_seed():
 
 EVALUATIONS = [
     {"step": step, "metrics": {"dev": {"accuracy": accuracy, "loss": loss}}}
-    for step, accuracy, loss in (
-        *((1, 70.0, 0.1), (2, 80.0, 0.9), (3, 80.0, 0.8)),
-        *((4, 80.0, 0.7), (5, 80.0, 0.8)),
+    for step, (accuracy, loss) in enumerate(
+        [(70.0, 0.1), (80.0, 0.9), (80.0, 0.8), (80.0, 0.7), (80.0, 0.8)], 1
     )
 ]
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tiny
 import tiny_finetuning
 
-from electra_tf import export_saved_model
+from electra_tf.export_saved_model import ExportConfig, main
 from electra_tf.finetune import export as finetune_export
 from electra_tf.finetune.finetuned import Predictor
 from electra_tf.pretrain import export as pretrain_export
@@ -99,13 +99,8 @@ def test_networks_answer_rows_of_any_size(name, shape, pretrained):
 def test_question_answering_converts_but_for_joint_prediction_in_tflite(
     is_joint, tmp_path
 ):
-    task = tiny_finetuning.task(
-        "squad",
-        joint_prediction=is_joint,
-        max_query_length=8,
-        doc_stride=8,
-        metadata={},
-    )
+    lengths = {"max_query_length": 8, "doc_stride": 8}
+    task = tiny_finetuning.task("squad", joint_prediction=is_joint, **lengths)
     model = tiny_finetuning.write_trained(tmp_path / "model", task)
     predictor = Predictor(model)
     _, path = finetune_export.export(predictor, tmp_path)
@@ -127,35 +122,20 @@ def test_question_answering_converts_but_for_joint_prediction_in_tflite(
 def test_the_command_writes_what_the_documentation_runs(tmp_path, capsys):
     model = tiny_finetuning.write_trained(tmp_path / "model", "sst")
     root = tmp_path / "OUT/discriminator"
-    export_saved_model.main(
-        export_saved_model.ExportConfig(
-            model=model, output_dir=str(root), formats=FORMATS
-        )
-    )
+    main(ExportConfig(model=model, output_dir=str(root), formats=FORMATS))
     names = ["text/1", "ids/1", "onnx/model.onnx", "tflite/model.tflite"]
     assert capsys.readouterr().out == "".join(
         f"Exported {root / name}\n" for name in names
     )
-    (code,) = (
-        snippet
-        for snippet in re.findall(
-            r"```python\n(.*?)```", DOCS.read_text(), re.S
-        )
-        if "onnxruntime" in snippet
-    )
-    blocked = "import sys\n" + "".join(
-        f"sys.modules[{name!r}] = None\n"
-        for name in ("tensorflow", "electra_tf")
+    snippets = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.S)
+    (code,) = (snippet for snippet in snippets if "onnxruntime" in snippet)
+    blocked = (
+        "import sys\nsys.modules.update(tensorflow=None, electra_tf=None)\n"
     )
     report = "\nprint(len(outputs), len(answer))"
-    process = subprocess.run(
-        [sys.executable, "-c", blocked + code + report],
-        capture_output=True,
-        check=True,
-        text=True,
-        cwd=tmp_path,
-    )
-    assert process.stdout.split()[-2:] == ["2", "2"]
+    command = [sys.executable, "-c", blocked + code + report]
+    shown = subprocess.check_output(command, text=True, cwd=tmp_path)
+    assert shown.split()[-2:] == ["2", "2"]
 
 
 @pytest.mark.parametrize("error", [1e-3, np.nan])

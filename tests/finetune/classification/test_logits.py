@@ -11,9 +11,7 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 import electra_tf
-from electra_tf import convert_checkpoint
 from electra_tf.checkpoint import loading
-from electra_tf.config.analysis import ConvertConfig
 from electra_tf.finetune import export, scorer
 from electra_tf.finetune import run as finetuning_run
 from electra_tf.finetune.classification.classification_tasks import MULTI_LABEL
@@ -28,13 +26,6 @@ ROWS = [{"text": x, "label": y} for x, y in zip(TEXTS, SETS, strict=True)]
 TARGETS = np.array([[label in labels for label in LABELS] for labels in SETS])
 LEAVES = ("kernel", "bias")
 Classifier = electra_tf.ElectraClassifier
-
-
-def _convert(path, source, target, target_format):
-    files = {"input": str(path / source), "output": str(path / target)}
-    config = ConvertConfig(**files, target_format=target_format)
-    convert_checkpoint.main(config)
-    return config.output
 
 
 def _theirs(path, *labels, **known):
@@ -95,8 +86,8 @@ def test_independent_labels_have_sigmoids(tmp_path):
         np.testing.assert_allclose(found, expected, atol=1e-6)
     shown = served["prediction"].numpy().tolist()
     assert [[x.decode() for x in row if x] for row in shown] == sets
-    ours = _convert(tmp_path, "hf", "again", "electra_tf")
-    theirs = _convert(tmp_path, "again", "theirs", "hf")
+    ours = tiny.convert(tmp_path, "hf", "again", "electra_tf")
+    theirs = tiny.convert(tmp_path, "again", "theirs", "hf")
     for path in (directory, ours, theirs):
         assert Classifier.from_finetuned(path).classify(TEXTS) == sets
     config = json.loads((tmp_path / "theirs/config.json").read_text())

@@ -27,15 +27,21 @@ PARAGRAPHS = [
 # Task -> lines of its files, class, inputs, targets.
 CASES = {
     "sst": (
-        [f"{text}\t{i % 2}" for i, text in enumerate(SENTENCES)],
+        [
+            "sentence\tlabel",
+            *(f"{text}\t{i % 2}" for i, text in enumerate(SENTENCES)),
+        ],
         "ElectraClassifier",
         SENTENCES,
         ["0", "1", "0", "1"],
     ),
     "sts": (
         [
-            f"0\t1\t2\t3\t4\t5\t6\t{x}\tthe film\t{i}"
-            for i, x in enumerate(SENTENCES)
+            "\t".join("x" * 10),
+            *(
+                f"0\t1\t2\t3\t4\t5\t6\t{x}\tthe film\t{i}"
+                for i, x in enumerate(SENTENCES)
+            ),
         ],
         "ElectraRegressor",
         [(text, "the film") for text in SENTENCES],
@@ -62,19 +68,10 @@ CASES = {
 
 def _trial(name, tmp_path, head="electra"):
     """Returns a task with files, and the directory of a random model."""
-    task = tiny.task(
-        name,
-        tmp_path,
-        max_seq_length=12,
-        head=head,
-        max_query_length=2,
-        doc_stride=3,
-    )
-    header = {"sst": ["sentence\tlabel"], "sts": ["\t".join("x" * 10)]}
-    lines = [*header.get(name, ()), *CASES[name][0]]
+    lengths = {"max_seq_length": 12, "max_query_length": 2, "doc_stride": 3}
+    task = tiny.task(name, tmp_path, head=head, **lengths)
     for split in ("train", "dev"):
-        file_name = task.source(split).path.name
-        tiny.write(tmp_path, name, file_name, "\n".join(lines) + "\n")
+        tiny.write_split(task, split, "\n".join([*CASES[name][0], ""]))
     directory = tmp_path / "trial/model"
     tiny.write_trained(directory, task)
     return task, directory
