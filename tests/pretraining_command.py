@@ -18,24 +18,14 @@ from electra_tf.pretrain import run as pretraining_run
 from electra_tf.util.flags import parse_flags
 
 NUM_STEPS = 30
-FLAGS = [
-    "--vocab_size=300",
-    "--max_seq_length=32",
-    "--held_out_fraction=0.1",
-    "--hidden_size=16",
-    "--num_hidden_layers=1",
-    "--num_attention_heads=2",
-    "--embedding_size=8",
-    "--generator_hidden_size=0.5",
-    "--train_batch_size=8",
-    "--eval_batch_size=8",
-    f"--num_train_steps={NUM_STEPS}",
-    "--num_warmup_steps=10",
-    "--iterations_per_loop=5",
-    "--save_checkpoints_steps=10",
-    "--do_eval=false",
-    "--do_export=false",
-]
+FLAGS = (
+    "--vocab_size=300 --max_seq_length=32 --held_out_fraction=0.1 "
+    "--hidden_size=16 --num_hidden_layers=1 --num_attention_heads=2 "
+    "--embedding_size=8 --generator_hidden_size=0.5 --train_batch_size=8 "
+    f"--eval_batch_size=8 --num_train_steps={NUM_STEPS} --num_warmup_steps=10 "
+    "--iterations_per_loop=5 --save_checkpoints_steps=10 --nodo_eval "
+    "--nodo_export"
+).split()
 _ROOT = pathlib.Path(__file__).parent.parent
 
 
@@ -55,22 +45,13 @@ def text(num_documents=120):
 
 def flags_of(data_dir, model_name, *flags):
     """Returns the flags of a run on `corpus.txt` of its data directory."""
-    return [
-        f"--data_dir={data_dir}",
-        f"--model_name={model_name}",
-        f"--corpus={data_dir}/corpus.txt",
-        *FLAGS,
-        *flags,
-    ]
+    run = (f"--data_dir={data_dir}", f"--model_name={model_name}")
+    return [*run, f"--corpus={data_dir}/corpus.txt", *FLAGS, *flags]
 
 
 def words_of(data_dir, model_name, *flags):
-    return [
-        sys.executable,
-        "-m",
-        "electra_tf.run_pretraining",
-        *flags_of(data_dir, model_name, *flags),
-    ]
+    flags = flags_of(data_dir, model_name, *flags)
+    return [sys.executable, "-m", "electra_tf.run_pretraining", *flags]
 
 
 def environment():

@@ -96,16 +96,12 @@ def records(packing):
     with tempfile.TemporaryDirectory() as root:
         root = pathlib.Path(root)
         write_corpus(root)
-        run(
-            "build_pretraining_dataset",
-            f"--corpus={root}/a.txt,{root}/b.txt",
-            f"--vocab_file={root}/vocab.txt",
-            f"--output_dir={root}/out",
-            "--max_seq_length=64",
-            "--held_out_fraction=0.1",
-            "--num_shards=3",
-            *PACKINGS[packing],
+        flags = (
+            f"--corpus={root}/a.txt,{root}/b.txt --vocab_file={root}/vocab.txt "
+            f"--output_dir={root}/out --max_seq_length=64 --num_shards=3 "
+            "--held_out_fraction=0.1"
         )
+        run("build_pretraining_dataset", *flags.split(), *PACKINGS[packing])
         return digests(root, "*.tfrecord*")
 
 
@@ -137,13 +133,9 @@ def scores():
     with written_run() as root:
         lines = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
         (root / "in.jsonl").write_text(lines, "utf-8")
-        run(
-            "score",
-            f"--model={root}/models/run",
-            f"--input={root}/in.jsonl",
-            f"--output={root}/out.jsonl",
-            "--scores=mlm,discriminator",
-        )
+        texts = (f"--input={root}/in.jsonl", f"--output={root}/out.jsonl")
+        scores = "--scores=mlm,discriminator"
+        run("score", f"--model={root}/models/run", *texts, scores)
         lines = (root / "out.jsonl").read_text("utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
@@ -207,14 +199,10 @@ def conversions():
     with written_run() as root:
         source, found = root / "models/run", {}
         for target_format, name in (("tf1", "a"), ("hf", "b"), ("tf1", "c")):
-            run(
-                "convert_checkpoint",
-                f"--input={source}",
-                f"--output={root / name}",
-                f"--target_format={target_format}",
-                f"--vocab_file={root}/vocab.txt",
-                "--noslots",
-            )
+            paths = (f"--input={source}", f"--output={root / name}")
+            flags = f"--target_format={target_format} --noslots"
+            vocabulary = f"--vocab_file={root}/vocab.txt"
+            run("convert_checkpoint", *paths, vocabulary, *flags.split())
             source = root / name
             patterns = ("*.safetensors", "*.txt", "*.data-*")
             found[name] = digests(source, *patterns)
