@@ -27,11 +27,10 @@ def main(config: OpenWebTextConfig) -> None:
     from electra_tf.data import build, vocabularies
 
     archives = os.path.join(config.data_dir, "openwebtext")
-    vocabulary = os.path.join(config.data_dir, config.corpus.default_vocab_name)
     corpus = dataclasses.replace(
         config.corpus,
         corpus=config.corpus.corpus or (archives,),
-        vocab_file=config.corpus.vocab_file or vocabulary,
+        vocab_file=config.corpus.vocab_path(config.data_dir),
     )
     build.build_records(
         corpus,

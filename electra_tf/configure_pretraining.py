@@ -131,9 +131,7 @@ class PretrainingConfig(Checked):
     @property
     def vocab_file(self) -> str:
         """The file of the vocabulary."""
-        name = self.corpus.default_vocab_name
-        default = os.path.join(self.run.data_dir, name)
-        return self.corpus.vocab_file or default
+        return self.corpus.vocab_path(self.run.data_dir)
 
     @property
     def records_dir(self) -> str:

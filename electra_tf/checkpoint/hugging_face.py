@@ -314,13 +314,10 @@ def _read_tokenizer(directory: pathlib.Path) -> dict[str, Any]:
     config = _read_checked(directory / TOKENIZER_CONFIG_FILE, _CONFIG_FIELDS)
     tokenizer = _read_checked(directory / TOKENIZER_FILE, _TOKENIZER_FIELDS)
     normalizer = tokenizer.get("normalizer") or {}
-    stored = {
-        "do_lower_case": normalizer.get("lowercase"),
-        "strip_accents": normalizer.get("strip_accents"),
-    }
+    theirs = {"do_lower_case": "lowercase", "strip_accents": "strip_accents"}
     settings = {}
-    for ours, value in stored.items():
-        given = {config.get(ours), value} - {None}
+    for ours, name in theirs.items():
+        given = {config.get(ours), normalizer.get(name)} - {None}
         if len(given) > 1:
             raise UserError(f"Two files in {directory} differ in {ours}.")
         settings[ours] = next(iter(given), None)

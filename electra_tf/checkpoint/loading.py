@@ -242,7 +242,7 @@ def describe(directory: epath.Path, described: Weights) -> None:
     directory = epath.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     if vocabulary := described.vocabulary:
-        vocabulary.write(directory / vocabulary.file_name)
+        vocabulary.write(directory / VOCABULARY_FILES[vocabulary.kind])
     values = dataclasses.asdict(described.architecture.encoder)
     if generator := described.architecture.generator:
         heads = generator.num_attention_heads

@@ -153,14 +153,12 @@ class QAConfig(Checked):
         question, stride = self.max_query_length, self.doc_stride
         room = length - _SPECIAL
         if question is None:
-            question = _QUESTION
-            if question + (stride or _STRIDE) > room:
-                most = min(question, length // 4, room - (stride or 1))
-                question = max(1, most)
+            is_short = _QUESTION + (stride or _STRIDE) > room
+            most = min(_QUESTION, length // 4, room - (stride or 1))
+            question = max(1, most) if is_short else _QUESTION
         if stride is None:
-            stride = _STRIDE
-            if question + stride > room:
-                stride = max(1, (room - question) // 2)
+            is_short = question + _STRIDE > room
+            stride = max(1, (room - question) // 2) if is_short else _STRIDE
         if question + stride > room:  # windows would leave gaps
             raise UserError(
                 f"max_query_length={question} + doc_stride={stride} + "

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
@@ -174,10 +175,10 @@ class CorpusConfig(Checked):
         """Size of a vocabulary that is learned; by default BERT's."""
         return self.vocab_size or BERT_VOCAB_SIZE
 
-    @property
-    def default_vocab_name(self) -> str:
-        """The default name of the vocabulary file in a data directory."""
-        return VOCABULARY_FILES[self.tokenizer]
+    def vocab_path(self, data_dir: str) -> str:
+        """Returns the vocabulary's file, by default one in `data_dir`."""
+        default = os.path.join(data_dir, VOCABULARY_FILES[self.tokenizer])
+        return self.vocab_file or default
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

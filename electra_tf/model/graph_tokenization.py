@@ -14,7 +14,7 @@ that becomes several tokens belongs to the first of them.
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -207,11 +207,9 @@ class GraphTokenizer:
         return text
 
     def normalize(self, text: tf.Tensor) -> tf.Tensor:
-        """Normalizes text as the reference does before it splits words.
+        """Normalizes texts [B] as the reference does before it splits words.
 
         Differs: a word of too many characters is replaced by a placeholder.
-
-        Shapes: text [B].
         """
         kind = tf.cast(tf.strings.regex_full_match(text, _PLAIN), tf.int32)
         rows = tf.dynamic_partition(tf.range(tf.size(text)), kind, 2)
@@ -378,7 +376,7 @@ def span_tokenizer(
         pieces = find(tf.constant(texts, tf.string))
         rows = zip(*(column.to_list() for column in pieces), strict=True)
         pairs = zip(texts, rows, strict=True)
-        return [list(_spans(text, *row)) for text, row in pairs]
+        return [_spans(text, *row) for text, row in pairs]
 
     return tokenize
 
@@ -392,8 +390,8 @@ def byte_offsets(text: str) -> np.ndarray:
 
 def _spans(
     text: str, ids: Sequence[int], begins: Sequence[int], ends: Sequence[int]
-) -> Iterator[TokenSpan]:
-    """Yields the spans of a text's tokens, from their byte offsets."""
+) -> list[TokenSpan]:
+    """Returns the spans of a text's tokens, from their byte offsets."""
     pairs = np.searchsorted(byte_offsets(text), [begins, ends]).T.tolist()
     borders, last = [], 0  # one past the last character that a token has
     for begin, end in pairs:
@@ -406,8 +404,8 @@ def _spans(
         last = end
     if borders:
         borders[-1][1] += _dropped(text[last:])[0]
-    for token_id, (start, end) in zip(ids, borders, strict=True):
-        yield TokenSpan(token_id, start, end)
+    pairs = zip(ids, borders, strict=True)
+    return [TokenSpan(i, start, end) for i, (start, end) in pairs]
 
 
 def _dropped(gap: str, *, is_first: bool = False) -> tuple[int, int]:

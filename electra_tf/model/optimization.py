@@ -333,21 +333,18 @@ def orthogonal(matrices: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     Five Newton-Schulz iterations, which take values of 0.01 to 1 to 0.7 to 1.2.
     """
     is_tall = [x.shape[0] > x.shape[1] for x in matrices]
-    x = tf.stack(
-        [
-            tf.transpose(matrix) if tall else matrix
-            for matrix, tall in zip(matrices, is_tall, strict=True)
-        ]
-    )  # [k, m, n], m <= n
+
+    def turned(matrices: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        pairs = zip(matrices, is_tall, strict=True)
+        return [tf.transpose(x) if tall else x for x, tall in pairs]
+
+    x = tf.stack(turned(matrices))  # [k, m, n], m <= n
     x /= tf.norm(x, axis=(1, 2), keepdims=True) + 1e-7
     a, b, c = _NEWTON_SCHULZ
     for _ in range(5):
         square = tf.matmul(x, x, transpose_b=True)  # [k, m, m]
         x = a * x + (b * square + c * square @ square) @ x
-    return [
-        tf.transpose(matrix) if tall else matrix
-        for matrix, tall in zip(tf.unstack(x), is_tall, strict=True)
-    ]
+    return turned(tf.unstack(x))
 
 
 def _step(

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 
 from etils import epath
 
-from electra_tf.config.corpus import VOCABULARY_FILES
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS, WORD_INDICATOR
 from electra_tf.util import files
@@ -134,11 +133,6 @@ class Vocabulary:
     def kind(self) -> str:
         """Either "sentencepiece" or "wordpiece"."""
         return "sentencepiece" if self.sentencepiece else "wordpiece"
-
-    @property
-    def file_name(self) -> str:
-        """The default name of its file."""
-        return VOCABULARY_FILES[self.kind]
 
     @property
     def content(self) -> bytes:

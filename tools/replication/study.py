@@ -143,9 +143,7 @@ class StudyRunner:
         log = [json.loads(line) for line in log]
         speed = np.quantile([line["sequences_per_second"] for line in log], 0.9)
         rows = log[-1]["step"] * run.config.training.train_batch_size
-        vocabulary = run.config.corpus.vocab_file or (
-            self.data_dir(run) / run.config.corpus.default_vocab_name
-        )
+        vocabulary = run.config.corpus.vocab_path(self.data_dir(run))
         content = pathlib.Path(vocabulary).read_bytes()
         return {
             "run": run.name,
