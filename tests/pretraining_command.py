@@ -105,10 +105,19 @@ class Stop(keras.callbacks.Callback):
 
 
 def train(data_dir, name, callbacks=(), **leaves):
-    """Trains in this process, by default on `corpus.txt`."""
-    corpus = (str(data_dir / "corpus.txt"),)
-    leaves = {"model_name": name, "corpus": corpus, **leaves}
-    pretraining_run.run(tiny.config(data_dir, **leaves), callbacks)
+    """Trains one small network in this process, on `corpus.txt`."""
+    defaults = {
+        "model_name": name,
+        "corpus": (str(data_dir / "corpus.txt"),),
+        "objective": "mlm",
+        "num_hidden_layers": 1,
+        "max_seq_length": 32,
+        "hidden_dropout_prob": 0.1,
+        "do_eval": False,
+        "do_export": False,
+    }
+    config = tiny.config(data_dir, **defaults | leaves)
+    pretraining_run.run(config, callbacks)
 
 
 def tensors(data_dir, model_name, step=NUM_STEPS):

@@ -16,18 +16,12 @@ pytestmark = pytest.mark.faults
 
 NUM_STEPS = 60
 FLAGS = {
-    "objective": "mlm",
-    "num_hidden_layers": 1,
-    "max_seq_length": 32,
     "vocab_size": 300,
     "num_shards": 4,
     "num_train_steps": NUM_STEPS,
     "iterations_per_loop": 1,
     "save_checkpoints_steps": 20,
     "keep_checkpoint_max": 0,
-    "hidden_dropout_prob": 0.1,
-    "do_eval": False,
-    "do_export": False,
 }
 
 
@@ -35,7 +29,8 @@ def _run(data_dir, name, callbacks=(), **leaves):
     pretraining_command.train(data_dir, name, callbacks, **FLAGS | leaves)
 
 
-def _assert_same_end(data_dir, name):
+def _run_to_the_same_end(data_dir, name):
+    _run(data_dir, name)
     pretraining_command.assert_same_end(
         data_dir, name, "undisturbed", NUM_STEPS
     )
@@ -67,9 +62,8 @@ def test_a_run_goes_on_from_the_newest_whole_checkpoint(
     for path in damaged.glob(f"model.ckpt-{NUM_STEPS}.*"):
         path.unlink()
     damage(damaged / f"model.ckpt-40.{kind}")
-    _run(data_dir, damaged.name)
+    _run_to_the_same_end(data_dir, damaged.name)
     assert "checkpoint of step 30" in capsys.readouterr().out
-    _assert_same_end(data_dir, damaged.name)
 
 
 def test_a_run_names_the_file_of_records_that_is_damaged_and_goes_on_later(
@@ -83,8 +77,7 @@ def test_a_run_names_the_file_of_records_that_is_damaged_and_goes_on_later(
     with pytest.raises(UserError, match=path.name):
         _run(data_dir, tmp_path.name, [callback])
     path.write_bytes(content)
-    _run(data_dir, tmp_path.name)
-    _assert_same_end(data_dir, tmp_path.name)
+    _run_to_the_same_end(data_dir, tmp_path.name)
 
 
 class _Break(keras.callbacks.Callback):
@@ -99,8 +92,7 @@ class _Break(keras.callbacks.Callback):
 def test_a_run_ends_at_nan_with_nothing_lost(data_dir, tmp_path):
     with pytest.raises(NonFiniteLossError, match="34"):
         _run(data_dir, tmp_path.name, [_Break()])
-    _run(data_dir, tmp_path.name)
-    _assert_same_end(data_dir, tmp_path.name)
+    _run_to_the_same_end(data_dir, tmp_path.name)
 
 
 def test_a_run_on_a_full_disk_ends_with_its_code_and_goes_on(tmp_path):

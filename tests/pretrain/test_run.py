@@ -25,17 +25,11 @@ from electra_tf.util.errors import (
 NUM_STEPS = 20
 PHASE_END = 12
 FLAGS = {
-    "objective": "mlm",  # small, as each run traces an update of each length
-    "num_hidden_layers": 1,
-    "max_seq_length": 32,
     "seq_length_phases": "16:0.6:8,32:0.4:4",
     "vocab_size": 60,
     "mask_prob": 0.2,
     "num_train_steps": NUM_STEPS,
     "iterations_per_loop": 5,
-    "hidden_dropout_prob": 0.1,
-    "do_eval": False,
-    "do_export": False,
 }
 ONE_LENGTH = {
     "seq_length_phases": "",
