@@ -23,7 +23,7 @@ from electra_tf.finetune.experiment import MEAN, Experiment, Split
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.trial import Trial
-from electra_tf.training import callbacks, training_utils
+from electra_tf.training import training_utils
 from electra_tf.training.training_utils import freed_graphs
 from electra_tf.util import console, distribution, files
 from electra_tf.util.console import aligned_table
@@ -41,7 +41,7 @@ Results = Sequence[Mapping[str, Any]]  # of trials, as in `result.json`
 def run(config: FinetuningConfig) -> dict[str, Any]:
     """Trains, evaluates and predicts with every trial; the chief reports."""
     if config.runtime.tensorboard:
-        callbacks.check_tensorboard()
+        import tensorboard  # noqa: F401 (before hours of training)
     experiment = prepare(config)
     numbers = range(1, config.run.num_trials + 1)
     trials = [run_trial(experiment, number) for number in numbers]

@@ -146,17 +146,13 @@ class EpochMeans(keras.callbacks.Callback):
             logs.update(training_utils.means(self.sums, self.loss_weights))
 
 
-def check_tensorboard() -> None:
-    """Checks that event files can be shown on this machine."""
-    import tensorboard  # noqa: F401
-
-
 class TensorBoardLog(keras.callbacks.Callback):
     """Writes the metrics as TensorBoard scalars."""
 
     def __init__(self, directory: files.StrPath) -> None:
+        import tensorboard  # noqa: F401 (without it nothing shows the files)
+
         super().__init__()
-        check_tensorboard()
         self._writer = tf.summary.create_file_writer(os.fspath(directory))
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:

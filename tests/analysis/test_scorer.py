@@ -169,10 +169,8 @@ def test_long_texts_are_read_in_windows_and_nothing_is_cut(runs, scorers):
 
 def test_a_temperature_divides_only_logits_of_its_own_step(runs, scorers):
     (model, path), networks = runs["electra"], scorers["electra"].networks
-    file, fit = (
-        path / CALIBRATION_FILE,
-        Calibration(2.5, "dev", tiny_scoring.STEP),
-    )
+    file = path / CALIBRATION_FILE
+    fit = Calibration(2.5, "dev", tiny_scoring.STEP)
     files.write_json(file, fit._asdict())
     try:
         scorer = Scorer(networks)
