@@ -231,10 +231,7 @@ class QuestionAnswerer(ServedModel):
         answer = tf.strings.substr(context, start, end - start)
         answer = without_invalid_bytes(answer)
         start_char, end_char = (
-            tf.strings.length(
-                tf.strings.substr(context, tf.zeros_like(x), x),
-                unit="UTF8_CHAR",
-            )
+            tf.strings.length(tf.strings.substr(context, 0 * x, x), "UTF8_CHAR")
             for x in (start, end)
         )
         outputs = {

@@ -193,8 +193,7 @@ def mask_filler(generator: ElectraGenerator, reader: TextReader) -> Network:
     encoder, vocabulary = generator.encoder, reader.vocabulary
 
     def predict(ids: Ids) -> Outputs:
-        states = encoder(**ids).sequence_output
-        return {"logits": generator.score(states)}
+        return {"logits": generator.score(encoder(**ids).sequence_output)}
 
     def fill(ids: Ids) -> Outputs:
         is_mask = ids["input_ids"] == vocabulary.mask_id

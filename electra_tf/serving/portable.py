@@ -31,7 +31,6 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def convert(path: epath.Path, formats: Sequence[str]) -> list[epath.Path]:
-    path = epath.Path(path)
     model = tf.saved_model.load(str(path))
     signature = model.signatures["serving_default"]
     written = []
