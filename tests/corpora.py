@@ -25,7 +25,6 @@ def write(path, content, compressed=""):
 
 
 def flip_bit(path, position):
-    """Flips the lowest bit of a byte of a file."""
     content = bytearray(path.read_bytes())
     content[position] ^= 1
     path.write_bytes(content)

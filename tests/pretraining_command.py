@@ -59,7 +59,6 @@ def environment():
 
 
 def start(data_dir, model_name, *flags):
-    """Returns the process of a run."""
     return subprocess.Popen(
         words_of(data_dir, model_name, *flags),
         env=environment(),

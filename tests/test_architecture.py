@@ -19,18 +19,9 @@ COMMANDS = sorted(
     if "__main__" in path.read_text()
 )
 LAYERS = (
-    "util",
-    "config",
-    "model",
-    "checkpoint",
-    "training",
-    "configure",
-    "data",
-    "serving",
-    "task",  # pretrain, finetune, analysis, which never import each other
-    "script",
-)
-TASKS = ("pretrain", "finetune", "analysis")
+    "util config model checkpoint training configure data serving task script"
+).split()
+TASKS = ("pretrain", "finetune", "analysis")  # never import each other
 CONFIGURATION = ("util", "config", "configure")
 RUNS_FOREIGN_CODE = re.compile(
     r"(import|from) (pickle|marshal|shelve|dill|joblib|cloudpickle)\b"

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 
+import corpora
 import keras
 import numpy as np
 import pretraining_command
@@ -46,9 +47,7 @@ def data_dir(tmp_path_factory):
 
 
 def _flip(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    corpora.flip_bit(path, path.stat().st_size // 2)
 
 
 @pytest.mark.parametrize("damage", [_flip, os.remove])

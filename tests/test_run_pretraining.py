@@ -24,9 +24,8 @@ def data_dir(tmp_path_factory):
 
 def test_a_run_writes_results_log_and_config(data_dir):
     model_dir = data_dir / "models" / "uninterrupted"
-    results = json.loads(
-        (model_dir / "results" / "pretraining_eval.json").read_text()
-    )
+    path = model_dir / "results/pretraining_eval.json"
+    results = json.loads(path.read_text())
     for name in (
         "disc_accuracy disc_auc disc_loss disc_precision disc_recall loss "
         "masked_lm_accuracy masked_lm_loss sampled_masked_lm_accuracy"
