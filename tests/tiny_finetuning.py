@@ -158,12 +158,12 @@ def convert(path, source, target, target_format):
     return config.output
 
 
-def write_sst(data_dir, num_train=48, num_dev=16):
+def write_sst(data_dir):
     """Writes a task whose label says whether "good" occurs."""
     directory = data_dir / "finetuning_data" / "sst"
     directory.mkdir(parents=True)
     random = np.random.default_rng(1)
-    for split, size in (("train", num_train), ("dev", num_dev), ("test", 5)):
+    for split, size in (("train", 48), ("dev", 16), ("test", 5)):
         is_test = split == "test"
         lines = ["index\tsentence" if is_test else "sentence\tlabel"]
         for i in range(size):
@@ -173,15 +173,14 @@ def write_sst(data_dir, num_train=48, num_dev=16):
             lines.append(f"{i}\t{text}" if is_test else f"{text}\t{1 - i % 2}")
         text = "\n".join(lines) + "\n"
         (directory / f"{split}.tsv").write_text(text, "utf-8")
-    return directory
 
 
-def write_pos(data_dir, num_train=30, num_dev=8):
+def write_pos(data_dir):
     """Writes a task whose tags say whether a word's index is odd or even."""
     directory = data_dir / "finetuning_data" / "pos"
     directory.mkdir(parents=True)
     random = np.random.default_rng(2)
-    for split, size in (("train", num_train), ("dev", num_dev), ("test", 4)):
+    for split, size in (("train", 30), ("dev", 8), ("test", 4)):
         lines = []
         for _ in range(size):
             for word in random.integers(len(WORDS), size=5):
@@ -189,7 +188,6 @@ def write_pos(data_dir, num_train=30, num_dev=8):
                 lines.append(f"1\t{WORDS[word]}\tx\t{tag}\tx")
             lines.append("")
         (directory / f"{split}.conllu").write_text("\n".join(lines), "utf-8")
-    return directory
 
 
 def rows(kind, size, seed=0):

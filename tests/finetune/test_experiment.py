@@ -140,7 +140,7 @@ def test_a_sample_of_the_training_examples_keeps_their_order(tmp_path):
         train = read_task(tiny.task("sst", tmp_path, **leaves), {}).train
         return train.batch(tf.range(train.num_rows), 32)["input_ids"].numpy()
 
-    tiny.write_sst(tmp_path, num_train=48)
+    tiny.write_sst(tmp_path)
     sample = np.sort(seeds.permutation(48, 3)[:12])
     np.testing.assert_array_equal(
         training_ids(max_train_examples=12), training_ids()[sample]
