@@ -18,13 +18,6 @@ ARRAYS = {"a/b": np.arange(6.0).reshape(2, 3), "step": np.array(7, np.int64)}
 _KERNEL = "electra/embeddings_project/kernel"
 
 
-class Killed(BaseException):
-    """Stands for the death of the process."""
-
-
-_ENDINGS = ("data-00000-of-00001", "index")
-
-
 def _variables(value=0.0):
     """Returns the variables of a model: a weight, its slot and a step."""
     return {
@@ -36,11 +29,8 @@ def _variables(value=0.0):
 
 def _save_steps(directory, *steps, **options):
     """Saves checkpoints whose values are their steps."""
-    variables = _variables()
-    checkpoints = Checkpoints(directory, variables, **options)
     for step in steps:
-        for name, variable in _variables(step).items():
-            variables[name].assign(variable)
+        checkpoints = Checkpoints(directory, _variables(step), **options)
         checkpoints.save(step)
     return checkpoints
 
@@ -56,11 +46,11 @@ def _restore(directory):
 
 
 def _data(directory, step):
-    return directory / f"model.ckpt-{step}.{_ENDINGS[0]}"
+    return directory / f"model.ckpt-{step}.data-00000-of-00001"
 
 
 def _index(directory, step):
-    return directory / f"model.ckpt-{step}.{_ENDINGS[1]}"
+    return directory / f"model.ckpt-{step}.index"
 
 
 def test_tensorflow_finds_the_newest_checkpoint_and_its_variables(tmp_path):
@@ -144,21 +134,19 @@ def test_save_that_dies_between_two_renames_hurts_nothing(
 
     def dying_replace(source, target):
         if len(calls) == moment:
-            raise Killed
+            raise KeyboardInterrupt  # stands for the death of the process
         calls.append(target)
         replace(source, target)
 
     monkeypatch.setattr(type(checkpoints.directory), "replace", dying_replace)
-    with pytest.raises(Killed):
+    with pytest.raises(KeyboardInterrupt):
         checkpoints.save(2)
     monkeypatch.undo()
     assert checkpoints.steps() == [1]
     assert _restore(tmp_path) == 1
     _save_steps(tmp_path, 3, keep_max=1)
-    assert sorted(os.listdir(tmp_path)) == [
-        "checkpoint",
-        *(f"model.ckpt-3.{ending}" for ending in _ENDINGS),
-    ]
+    files = [_data(tmp_path, 3), _index(tmp_path, 3)]
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "checkpoint", *files]
 
 
 def test_full_disk_is_named_and_leaves_the_older_checkpoint(tmp_path):

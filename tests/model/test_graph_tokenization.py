@@ -72,9 +72,7 @@ VOCABULARY = vocabulary_of(
 )
 
 
-@functools.cache
-def graph_tokenizer(vocabulary, lower, strip):
-    return GraphTokenizer(vocabulary, lower, strip)
+graph_tokenizer = functools.cache(GraphTokenizer)
 
 
 def check(texts, *, vocabulary=VOCABULARY, modes=MODES, encoded=None):

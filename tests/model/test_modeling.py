@@ -50,25 +50,6 @@ def test_one_row_of_segments_is_that_of_every_token():
     np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("is_packed", [False, True])
-@pytest.mark.parametrize("direction", DIRECTIONS)
-def test_bias_follows_padding_direction_and_documents(direction, is_packed):
-    last = 2 if is_packed else 1
-    mask = np.array([[1, 1, last, 0], [1, last, last, 2 * last - 1]])
-    model = BertModel(CONFIG, direction=direction, is_packed=is_packed)
-    bias = model.bias(tf.constant(mask))
-    bias = np.broadcast_to(bias.numpy(), (2, 1, 4, 4))[:, 0]
-    for row, reader, read in np.ndindex(2, 4, 4):
-        if mask[row, reader]:  # the states of padding are never used
-            is_masked = (
-                mask[row, read] == 0
-                or (direction == "left_to_right" and read > reader)
-                or (direction == "right_to_left" and read < reader)
-                or (is_packed and mask[row, read] != mask[row, reader])
-            )
-            assert bias[row, reader, read] == (-10000.0 if is_masked else 0.0)
-
-
 @pytest.mark.parametrize("num_positions", [16, 40])
 def test_rotations_shift_nearly_orthogonal_positions(num_positions):
     waves = neighbour_attention.frequencies(num_positions, 16)
