@@ -117,7 +117,7 @@ def golden_model(head):
         )
     )
     encoder.build((None, None))
-    return FinetuningModel(config(), encoder, [head.build_for(32)], seed=0)
+    return FinetuningModel(config(), encoder, [head], seed=0)
 
 
 def write_model(data_dir):

@@ -230,9 +230,9 @@ class Predictor:
         self.task = loaded.make_task()
         self.batch_size = batch_size
         encoder = loading.make(loaded.weights, POLICIES[precision]).encoder
-        head = self.task.head().build_for(encoder.config.hidden_size)
-        loaded.restore(head)
+        head = self.task.head()
         self.model = FinetuningModel(self.task.config, encoder, [head], seed=0)
+        loaded.restore(head)
 
     def __call__(self, items: Iterable[Item]) -> list[Answer]:
         """Returns the answer to each item."""

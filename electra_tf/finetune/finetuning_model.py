@@ -39,7 +39,8 @@ class FinetuningModel(UpdatedModel):
         super().__init__()
         self.config = config
         self.encoder = encoder
-        self.heads = {head.name: head for head in heads}
+        size = encoder.config.hidden_size
+        self.heads = {head.name: head.build_for(size) for head in heads}
         self.seed = seed
         self.loss_weights = {f"{name}_loss": 1.0 for name in self.heads}
         self._functions: dict[str, Callable[[Batch], dict]] = {}

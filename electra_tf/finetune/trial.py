@@ -115,13 +115,8 @@ class Trial:
             encoder = loading.make(
                 experiment.weights, POLICIES[self.config.training.precision]
             ).encoder
-            size = encoder.config.hidden_size
-            model = FinetuningModel(
-                self.config,
-                encoder,
-                [task.head().build_for(size) for task in self.tasks],
-                seed=self.seed,
-            )
+            heads = [task.head() for task in self.tasks]
+            model = FinetuningModel(self.config, encoder, heads, seed=self.seed)
             optimizer = model.make_optimizer(experiment.num_train_steps)
             model.compile(optimizer=optimizer)
         compiles = distribution.compiles_updates(runtime.jit_compile)

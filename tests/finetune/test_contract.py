@@ -110,9 +110,9 @@ def test_a_task_reads_featurizes_scores_and_writes_answers(name, tmp_path):
         )
     features = Features(rows)
     encoder = loading.make(tiny.weights()).encoder
-    head = task.head().build_for(16)
-    assert all(v.path.startswith("task_specific/") for v in head.variables)
+    head = task.head()
     model = FinetuningModel(task.config, encoder, [head], seed=0)
+    assert all(v.path.startswith("task_specific/") for v in head.variables)
 
     def compute(length):
         batch = features.batch(tf.range(2), length)

@@ -94,9 +94,8 @@ def test_a_tagger_answers_every_word_of_a_row(tmp_path):
     predictor = Predictor(model)
     words = ["good", "films", "x y", "plot"] * 20  # more than fit a row of 32
     (answer,) = predictor([words])
-    assert answer["words"] == tuple(words) and {*answer["prediction"]} <= {
-        *TAGS
-    }
+    assert answer["words"] == tuple(words)
+    assert {*answer["prediction"]} <= {*TAGS}
     assert all(0.25 <= share <= 1 for share in answer["confidences"])
     assert len(answer["prediction"]) == len(answer["confidences"]) == 80
     run, run_of_ids = map(_load, export.export(predictor, tmp_path))

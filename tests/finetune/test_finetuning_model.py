@@ -19,8 +19,7 @@ def _model(others=(), **leaves):
     encoder = loading.make(tiny.weights()).encoder
     heads = [ClassificationHead("sst", 2), *others]
     with seeds.seed_initializers(1):
-        heads = [head.build_for(16) for head in heads]
-    model = FinetuningModel(tiny.config(**leaves), encoder, heads, seed=5)
+        model = FinetuningModel(tiny.config(**leaves), encoder, heads, seed=5)
     model.compile(optimizer=model.make_optimizer(10))
     model.optimizer.iterations.assign(1)  # at 0 the rate is 0
     return model
