@@ -327,14 +327,13 @@ def _read_tokenizer(directory: pathlib.Path) -> dict[str, Any]:
         )
     if settings["strip_accents"] is None:
         settings["strip_accents"] = settings["do_lower_case"]
-    vocabulary = None
     if (directory / VOCAB_FILE).exists():
         vocabulary = Vocabulary.from_file(str(directory / VOCAB_FILE))
     elif tokenizer:
         tokens = {i: x for x, i in tokenizer["model"]["vocab"].items()}
         ids = range(max(tokens, default=-1) + 1)  # those of duplicates lack
         vocabulary = Vocabulary(tuple(tokens.get(i, "") for i in ids))
-    if vocabulary is None:
+    else:
         return settings
     added = [*tokenizer.get("added_tokens", ())]
     decoder = config.get("added_tokens_decoder", {}).items()

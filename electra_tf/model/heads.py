@@ -119,9 +119,8 @@ class DiscriminatorPredictions(keras.layers.Layer):
             name="dense",
             dtype=self.dtype_policy,
         )
-        self.dense_1 = layers.Linear(
-            1, None, name="dense_1", dtype="float32"
-        )  # in float32, as logits are ranked; it costs nothing
+        # In float32, as logits are ranked; it costs nothing.
+        self.dense_1 = layers.Linear(1, None, name="dense_1", dtype="float32")
 
     def build(self, input_shape: layers.Shape) -> None:
         self.dense.build(input_shape)

@@ -190,9 +190,8 @@ class SelfAttention(keras.layers.Layer):
         y = tensor_ops.product(x, kernel, self.compute_dtype)  # [B * L, 3H]
         y = tensor_ops.add_bias(y, offset, y.dtype)
         y = tf.reshape(y, [batch, length, 3, heads, width // heads])
-        query, key, value = tf.unstack(
-            tf.transpose(y, [2, 0, 3, 1, 4])
-        )  # [B, A, L, d] each
+        y = tf.transpose(y, [2, 0, 3, 1, 4])  # [3, B, A, L, d]
+        query, key, value = tf.unstack(y)
         weights = tensor_ops.attention_weights(
             tf.matmul(query, key, transpose_b=True),  # [B, A, L, L]
             bias,
@@ -352,12 +351,10 @@ class BertModel(keras.layers.Layer):
     ) -> EncoderOutput:
         bias = self.bias(input_mask)
         positions = self._positions(input_mask, keys)
-        x = self.embeddings(
-            input_ids, segment_ids, word_offsets, positions
-        )  # [B, L, E]
+        x = self.embeddings(input_ids, segment_ids, word_offsets, positions)
         x = tensor_ops.dropout(
             x, self.config.hidden_dropout_prob, seeds.fold_in(keys, 0)
-        )
+        )  # [B, L, E]
         if self.embeddings_project is not None:
             x = self.embeddings_project(x)  # [B, L, H]
         states = [x]

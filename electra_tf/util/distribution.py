@@ -176,8 +176,8 @@ def compiles_updates(jit_compile: str) -> bool:
 
 @functools.cache
 def has_bfloat16() -> bool:
-    """Returns whether bfloat16 products are useful here: CPUs without its
-    instructions truncate instead of round, and are no faster."""
+    """Returns whether products of bfloat16 are useful on this device."""
+    # CPUs without its instructions truncate, not round, and are no faster.
     if _device_kind() != "CPU":
         return True
     with tf.init_scope(), tf.device("CPU:0"):
@@ -186,15 +186,12 @@ def has_bfloat16() -> bool:
         product = tf.matmul(tf.linalg.diag(factor[0]), factor)
         is_rounded = product.numpy()[0, 0] == 1 + 19 / 128
     if not is_rounded:
-        console.warn(
-            "This CPU has no instructions for bfloat16; float32 is used."
-        )
+        console.warn("This CPU has no bfloat16 instructions; float32 is used.")
     return bool(is_rounded)
 
 
 def _disable_graph_optimizer_on_cpu() -> None:
-    """Makes two workers compute the same bits as two replicas of one
-    process."""
+    """Makes workers compute the same bits as replicas of one process."""
     if not tf.config.list_physical_devices("GPU"):
         tf.config.optimizer.set_experimental_options(
             {"disable_meta_optimizer": True}
