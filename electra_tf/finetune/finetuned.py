@@ -132,8 +132,9 @@ class Finetuned:
         self.head = _HEADS.get(frozenset(self.modules), "")
         self.num_outputs = [*self.modules.values()][-1][-1]
         self.description: Description = {}  # empty for models of others
-        if pathlib.Path(self.directory, TASK_FILE).exists():
-            self.description = read_description(pathlib.Path(self.directory))
+        path = pathlib.Path(self.directory)
+        if (path / TASK_FILE).exists():
+            self.description = read_description(path)
             self.metadata = self.description["tasks"][self.task]
             return
         names = ("labels", "problem_type", "value_range")

@@ -35,10 +35,8 @@ def source(model, tmp_path_factory):
 
 
 def _inputs():
-    batch = tiny.batch(2)._replace(
-        segment_ids=tf.zeros([2, tiny.LENGTH], tf.int32)
-    )
-    return batch._asdict()
+    ids = tiny.batch(2)._asdict()
+    return ids | {"segment_ids": tf.zeros_like(ids["segment_ids"])}
 
 
 def _logits(model, ids):
