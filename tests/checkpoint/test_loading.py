@@ -15,7 +15,6 @@ from golden_weights import disentangled
 import electra_tf
 from electra_tf.checkpoint import bundles, loading
 from electra_tf.checkpoint.weights import select
-from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import ElectraWarning, NonFiniteLossError, UserError
 
@@ -163,8 +162,7 @@ def test_what_would_be_silently_wrong_is_refused(directory, run, tmp_path):
             call()
 
 
-VOCABULARY = Vocabulary((*SPECIAL_TOKENS, "a", "b", "c"))
-OTHER = Vocabulary((*SPECIAL_TOKENS, "c", "b", "a"))
+VOCABULARY, OTHER = tiny_networks.VOCABULARY, tiny_networks.PERMUTED
 WORD_PIECES = {"tokenizer": "wordpiece", "vocab_file": ""}
 DIGEST = json.dumps({"vocabulary": VOCABULARY.sha256})
 

@@ -7,40 +7,24 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.config.model import BertConfig
 from electra_tf.config.objectives import MaskingConfig
-from electra_tf.model import (
-    heads,
-    tensor_ops,
-    two_tower,
-    vocabulary_softmax,
-)
+from electra_tf.model import heads, tensor_ops, two_tower, vocabulary_softmax
 from electra_tf.pretrain import generators, pretrain_helpers
 
-H, E, V = 6, 4, 11
-CONFIG = BertConfig(
-    vocab_size=V,
-    hidden_size=H,
-    num_hidden_layers=1,
-    num_attention_heads=1,
-    intermediate_size=8,
-    embedding_size=E,
-)
+H, E, V = tiny.BERT.hidden_size, tiny.BERT.embedding_size, 11
 RNG = np.random.default_rng(0)
 STATES = RNG.normal(size=(2, 3, H))
 TABLE = RNG.normal(size=(V, E))
 WORDS = np.array([[[1, 2], [8, 8], [0, 5]], [[3, 1], [4, 0], [7, 6]]])
 
-_erf = np.vectorize(math.erf)
-
 
 def _gelu(x):
-    return x * 0.5 * (1 + _erf(x / math.sqrt(2)))
+    return x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
 
 
 @pytest.mark.parametrize("has_neither", [False, True])
 def test_selection_compares_a_projected_state_with_the_words_given(has_neither):
-    head = heads.SelectionPredictions(CONFIG, has_neither=has_neither)
+    head = heads.SelectionPredictions(tiny.BERT, has_neither=has_neither)
     head.build((None, None, H))
     w = {}
     for variable in head.weights:

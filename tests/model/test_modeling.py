@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
+from electra_tf.config.model import TABLES
 from electra_tf.model import neighbour_attention
 from electra_tf.model.modeling import (
     BertModel,
@@ -281,9 +282,6 @@ def test_bfloat16_is_float32_where_the_machine_has_none(monkeypatch):
     assert mixed.compute_dtype == "bfloat16"
     found, expected = (x(*tiny.batch()).sequence_output for x in (mixed, exact))
     np.testing.assert_array_equal(found, expected)
-
-
-TABLES = ("word_embeddings", "token_type_embeddings", "position_embeddings")
 
 
 @pytest.fixture

@@ -22,10 +22,6 @@ def _tf_config(jobs, job="worker", index=0):
     return json.dumps({"cluster": jobs, "task": task})
 
 
-def _addresses(number):
-    return [f"localhost:{port}" for port in free_ports(number)]
-
-
 def test_a_worker_counts_once_however_many_replicas_it_has():
     rows = np.float32([[2**24 - 1, 0, 7]])
     total = distribution.Workers(tiny.replicas(3))._sum(rows)
@@ -76,7 +72,7 @@ def _join(addresses, seconds, delays):
 
 def test_workers_wait_for_each_other_for_a_stated_time(monkeypatch):
     monkeypatch.setattr(distribution, "_SECONDS_BETWEEN_TRIES", 0.02)
-    addresses = _addresses(3)
+    addresses = [f"localhost:{port}" for port in free_ports(3)]
     assert _join(addresses, 10, [0, 0.3, 0]) == [None] * 3
     for error in _join(addresses, 0.5, [0, None, 0]):
         assert isinstance(error, LostWorkerError)
