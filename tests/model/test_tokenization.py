@@ -111,28 +111,22 @@ def test_a_token_is_scored_where_its_shorter_side_is_longest(size):
             assert sides.index(max(sides)) == owner
 
 
-RULES = {
-    "lower": ("unigram", True, False),
-    "stripped": ("unigram", True, True),
-    "cased": ("unigram", False, False),
-    "bpe": ("bpe", True, True),
-}
+LOWER = {"do_lower_case": True, "strip_accents": False}
+STRIPPED = {"do_lower_case": True, "strip_accents": True}
 CASED = {"do_lower_case": False, "strip_accents": False}
+RULES = [LOWER, STRIPPED, CASED, {**STRIPPED, "model_type": "bpe"}]
 
 
-@pytest.fixture(scope="module", params=RULES)
+@pytest.fixture(scope="module", params=RULES, ids=str)
 def vocabulary(request, tmp_path_factory):
-    model_type, *case = RULES[request.param]
-    options = dict(
-        zip(("do_lower_case", "strip_accents"), case, strict=True),
-        model_type=model_type,
-    )
+    options = request.param
     found, again = (
         multilingual.learn_vocabulary(tmp_path_factory.mktemp("x"), **options)
         for _ in range(2)
     )
     assert found == again, "the same text gives the same model"
-    assert normalization(found.sentencepiece) == (*case,)
+    expected = options["do_lower_case"], options["strip_accents"]
+    assert normalization(found.sentencepiece) == expected
     assert b"rules.tsv" not in found.sentencepiece
     return found
 
